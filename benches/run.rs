@@ -1,0 +1,3 @@
+//! Raw wasmtime beside a call beside a whole run.
+
+fn main() {}

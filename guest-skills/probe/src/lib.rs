@@ -1,0 +1,165 @@
+//! Does one thing that a test asks for, by name. Each limit and each escape has its verb here, so that
+//! the host is tried by a real guest and not by a mock.
+
+mod host_calls;
+mod hostile;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skillrun_sdk::{Descriptor, Skill, SkillError, log, recorder, run};
+
+struct Probe;
+
+/// One verb and its arguments.
+#[derive(Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
+enum Verb {
+    /// Nothing.
+    Noop {},
+    /// Gives `value` back.
+    Echo { value: Value },
+    /// What the `run` interface says.
+    About {},
+    /// Fails with an error of the skill's own.
+    Fail { message: String, code: String },
+    /// Writes one log line.
+    Log { message: String },
+    /// Writes `text` to standard output and standard error as it is.
+    Print { stdout: String, stderr: String },
+    /// Emits one `custom` event.
+    Emit { name: String, payload: String },
+    /// Enters steps within steps; the innermost is dropped without an end.
+    Nodes { names: Vec<String> },
+    /// Reads clocks and randomness.
+    Ambient {},
+    /// Waits on the monotonic clock.
+    Sleep { ms: u64 },
+    /// Calls a tool.
+    Tool { name: String },
+    /// Asks a model.
+    Model { name: String },
+    /// Asks a person.
+    Approval {},
+    /// Hands over to another skill.
+    Handoff { skill: String },
+    /// Calls a tool again and again and ignores what comes back.
+    ToolFlood { calls: u64 },
+    /// Never ends.
+    Spin {},
+    /// Takes memory until there is none.
+    Alloc {},
+    /// Calls itself until the stack ends.
+    Recurse {},
+    /// Executes `unreachable`.
+    Trap {},
+    /// Panics.
+    Panic { message: String },
+    /// Ends the process from within.
+    Exit { code: i32 },
+    /// Returns a string of so many bytes.
+    Output { bytes: usize },
+    /// Hands a string of so many bytes to the host.
+    Carry { bytes: usize },
+    /// Asks for so many random bytes at once.
+    Random { bytes: u64 },
+    /// Writes so many log lines of one text.
+    LogFlood { lines: u64, text: String },
+    /// Prints so many lines without a break between writes.
+    PrintFlood { lines: u64, text: String },
+    /// Emits so many events.
+    EmitFlood { events: u64 },
+}
+
+impl Skill for Probe {
+    type Input = Verb;
+    type Output = Value;
+
+    fn describe() -> Descriptor {
+        Descriptor::new("probe", "0.1.0", "Does one thing that a test asks for")
+    }
+
+    fn run(verb: Verb) -> Result<Value, SkillError> {
+        match verb {
+            Verb::Noop {} => Ok(Value::Null),
+            Verb::Echo { value } => Ok(value),
+            Verb::About {} => Ok(about()),
+            Verb::Fail { message, code } => Err(SkillError::new(message).with_code(&code)),
+            Verb::Log { message } => {
+                log::info(&message);
+                Ok(Value::Null)
+            }
+            Verb::Print { stdout, stderr } => {
+                print!("{stdout}");
+                eprint!("{stderr}");
+                Ok(Value::Null)
+            }
+            Verb::Emit { name, payload } => Ok(emit(name, payload)),
+            Verb::Nodes { names } => Ok(nodes(&names)),
+            Verb::Ambient {} => Ok(host_calls::ambient()),
+            Verb::Sleep { ms } => {
+                std::thread::sleep(std::time::Duration::from_millis(ms));
+                Ok(Value::Null)
+            }
+            Verb::Tool { name } => host_calls::tool(&name),
+            Verb::Model { name } => host_calls::model(&name),
+            Verb::Approval {} => host_calls::approval(),
+            Verb::Handoff { skill } => host_calls::handoff(&skill),
+            Verb::ToolFlood { calls } => Ok(host_calls::tool_flood(calls)),
+            Verb::Spin {} => hostile::spin(),
+            Verb::Alloc {} => hostile::alloc(),
+            Verb::Recurse {} => Ok(json!(hostile::recurse(0))),
+            Verb::Trap {} => hostile::trap(),
+            Verb::Panic { message } => panic!("{message}"),
+            Verb::Exit { code } => std::process::exit(code),
+            Verb::Output { bytes } => Ok(Value::String("o".repeat(bytes))),
+            Verb::Carry { bytes } => {
+                log::info(&"c".repeat(bytes));
+                Ok(Value::Null)
+            }
+            Verb::Random { bytes } => hostile::random(bytes)
+                .map(|given| json!(given))
+                .map_err(|error| SkillError::new(error.to_string())),
+            Verb::LogFlood { lines, text } => {
+                (0..lines).for_each(|_| log::info(&text));
+                Ok(Value::Null)
+            }
+            Verb::PrintFlood { lines, text } => {
+                (0..lines).for_each(|_| println!("{text}"));
+                Ok(Value::Null)
+            }
+            Verb::EmitFlood { events } => Ok(json!(hostile::emit_flood(events))),
+        }
+    }
+}
+
+fn about() -> Value {
+    json!({
+        "id": run::id(),
+        "parent_id": run::parent_id(),
+        "skill_name": run::skill_name(),
+        "skill_body": run::skill_body(),
+        "remaining_ms": run::remaining_ms(),
+        "attempt": run::attempt(),
+    })
+}
+
+fn emit(name: String, payload: String) -> Value {
+    match recorder::emit(&recorder::Event::Custom(recorder::Custom { name, payload })) {
+        Ok(seq) => json!({ "seq": seq }),
+        Err(error) => json!({ "error": format!("{error:?}") }),
+    }
+}
+
+fn nodes(names: &[String]) -> Value {
+    let nodes: Vec<recorder::Node> = names.iter().map(|name| recorder::Node::new(name)).collect();
+    let ids: Vec<String> = nodes.iter().map(recorder::Node::id).collect();
+    if let Some((_innermost, outer)) = nodes.split_last() {
+        for node in outer.iter().rev() {
+            node.end(true);
+            node.end(false);
+        }
+    }
+    json!(ids)
+}
+
+skillrun_sdk::export!(Probe);

@@ -1,0 +1,195 @@
+//! Raw arguments, as clap reads them. Their help texts are the manual.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::id::RunId;
+use crate::ledger::RunStatus;
+
+/// Runs other people's skills in a WebAssembly sandbox, with every call on the record.
+#[derive(Debug, Parser)]
+#[command(
+    name = "skillrun",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// Print one JSON document, or one JSON value a line for a stream, instead of text.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// The home folder, holding config.toml, skills/ and runs/ [default: $SKILLRUN_HOME, else ~/.skillrun].
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a skill and print its result.
+    Run(RunArgs),
+    /// List and read the ledgers of runs.
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// List and check skills.
+    #[command(subcommand)]
+    Skills(SkillsCommand),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The name of an installed skill, a skill's folder, or a .wasm file.
+    pub(crate) skill: String,
+
+    /// The input, a JSON object: as text, as @FILE, or - for standard input.
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}")]
+    pub(crate) input: String,
+
+    /// The id of the run, instead of a new one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<RunId>,
+
+    /// Print the result and errors only.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// End the run after this time, such as 5s or 2m; sets limits.wall_time_ms for this run.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) timeout: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List runs, the newest first.
+    List(ListArgs),
+    /// Show one run: how it began, what it did, how it ended.
+    Inspect {
+        /// The run.
+        run_id: RunId,
+    },
+    /// Print a run's events as they happen, until it ends.
+    Tail {
+        /// The run.
+        run_id: RunId,
+    },
+    /// Check that a ledger is whole: numbering, chain, pairing, one end.
+    Verify {
+        /// The run, or the path of a ledger file.
+        ledger: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only runs in this state.
+    #[arg(long)]
+    pub(crate) status: Option<StatusFilter>,
+
+    /// Only runs of this skill.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) skill: Option<String>,
+
+    /// Only runs inside this one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) parent: Option<RunId>,
+
+    /// Only runs that started within this time, such as 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) since: Option<std::time::Duration>,
+
+    /// At most so many runs.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+}
+
+/// The states that a list can be filtered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusFilter {
+    /// Going on, or cut off and not closed yet.
+    Running,
+    /// Ended with a result.
+    Ok,
+    /// Ended with an error.
+    Error,
+    /// Cancelled by its caller.
+    Cancelled,
+    /// Waiting, with its instance given up.
+    Suspended,
+    /// Stopped by a shutdown; can be resumed.
+    Interrupted,
+    /// Its ledger is damaged.
+    Corrupt,
+}
+
+impl StatusFilter {
+    /// The status that ended runs have in their ledger; none for the two that only a reader sees.
+    pub(crate) fn ended(self) -> Option<RunStatus> {
+        match self {
+            Self::Running | Self::Corrupt => None,
+            Self::Ok => Some(RunStatus::Ok),
+            Self::Error => Some(RunStatus::Error),
+            Self::Cancelled => Some(RunStatus::Cancelled),
+            Self::Suspended => Some(RunStatus::Suspended),
+            Self::Interrupted => Some(RunStatus::Interrupted),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List the skills that are installed.
+    List,
+    /// Show one skill: what it says of itself, what it asks for and what it gets.
+    Inspect {
+        /// The name of an installed skill, a skill's folder, or a .wasm file.
+        skill: String,
+    },
+    /// Check a skill's folder and report everything that is wrong with it.
+    Validate {
+        /// The name of an installed skill, a skill's folder, or a .wasm file.
+        skill: String,
+    },
+}
+
+/// A time such as `5s`, `1h 30m` or `250ms`; at least a millisecond.
+fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    let expected = || format!("expected a time of at least 1ms, such as 5s or 2m, got {text:?}");
+    let duration: jiff::SignedDuration = text.parse().map_err(|_| expected())?;
+    let duration = std::time::Duration::try_from(duration).map_err(|_| expected())?;
+    if duration.as_millis() == 0 {
+        return Err(expected());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::{Cli, parse_duration};
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_a_unit_and_are_not_negative() {
+        for good in ["5s", "250ms", "1h30m", "2m"] {
+            assert!(parse_duration(good).is_ok(), "{good}");
+        }
+        for bad in ["", "5", "-5s", "0s", "soon", "1ns"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}

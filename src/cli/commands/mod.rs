@@ -1,0 +1,6 @@
+//! One file per command: from validated arguments to the exit code.
+
+pub(super) mod completions;
+pub(super) mod run;
+pub(super) mod runs;
+pub(super) mod skills;

@@ -1,0 +1,123 @@
+//! `skillrun run`.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::args::RunArgs;
+use crate::cli::exit::Exit;
+use crate::cli::live::Live;
+use crate::cli::printer::Printer;
+use crate::cli::timeline::{duration, shown};
+use crate::cli::{assemble, input, skill_source};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Config;
+use crate::id::RunId;
+use crate::ledger::{Head, Json};
+use crate::limits::{LimitKey, LimitOverrides};
+use crate::outcome::OutcomeCode;
+use crate::runner::{Caller, RunError, RunOutcome, Runner, RunnerOptions, StartOptions};
+
+/// What `--json` prints of a run that has an answer.
+#[derive(Serialize)]
+struct Document<'a> {
+    run_id: &'a RunId,
+    started_at: Timestamp,
+    code: OutcomeCode,
+    output: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    duration_micros: u64,
+    head: Head,
+}
+
+pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+    let input = input::read(&args.input)?;
+    let source = skill_source::find(&args.skill, config)?;
+    let run_id = args.run_id.unwrap_or_else(RunId::generate);
+    let clock = Clock::system();
+    let store = assemble::store(config, &clock)?;
+    let executor = assemble::executor(source.registry, config, &clock)?;
+    let runner = Runner::new(RunnerOptions {
+        store: store.clone(),
+        executor: Arc::new(executor),
+        admission: config.runs,
+        clock,
+    });
+    let cancellation = CancellationToken::new();
+    let options = StartOptions {
+        run_id: Some(run_id.clone()),
+        limits: limits(args.timeout),
+        ..StartOptions::new(source.name, input)
+    };
+    let caller = Caller::new().with_cancellation(cancellation.clone());
+    let live = (!args.quiet && printer.is_watched()).then(|| Live::new(store, run_id));
+    let work = runner.run(caller, options);
+    let work = until_signalled(work, &cancellation, &runner);
+    let outcome = match live {
+        Some(live) => live.watch(work).await,
+        None => work.await,
+    };
+    answer(outcome??, args.quiet, printer)
+}
+
+/// Drives the run to its end: an interrupt cancels it, a termination interrupts it. Either way its end
+/// is recorded before the process goes.
+async fn until_signalled(
+    work: impl Future<Output = Result<RunOutcome, RunError>>,
+    cancellation: &CancellationToken,
+    runner: &Runner,
+) -> anyhow::Result<Result<RunOutcome, RunError>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            outcome = &mut work => return Ok(outcome),
+            _ = interrupt.recv() => cancellation.cancel(),
+            _ = terminate.recv() => runner.shutdown().await,
+        }
+    }
+}
+
+fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {
+    let wall_time_ms =
+        timeout.map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
+    wall_time_ms
+        .map(|ms| (LimitKey::WallTimeMs.as_str().to_owned(), ms))
+        .into_iter()
+        .collect()
+}
+
+fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<Exit> {
+    let failed = outcome
+        .result
+        .is_error
+        .then(|| outcome.result.joined_text());
+    let output = outcome.result.output();
+    let exit = Exit::from(outcome.code);
+    if printer.json() {
+        printer.value(&Document {
+            run_id: &outcome.run_id,
+            started_at: outcome.started_at,
+            code: outcome.code,
+            output,
+            error: failed,
+            duration_micros: outcome.duration_micros,
+            head: outcome.head,
+        })?;
+        return Ok(exit);
+    }
+    match failed {
+        None => printer.line(output.as_str())?,
+        Some(message) => printer.note(&format!("error: {}", shown(&message))),
+    }
+    if !quiet {
+        let took = duration(outcome.duration_micros);
+        printer.note(&format!("{}: {} in {took}", outcome.run_id, outcome.code));
+    }
+    Ok(exit)
+}

@@ -1,0 +1,292 @@
+//! `skillrun runs`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
+use crate::cli::assemble;
+use crate::cli::exit::{Exit, Refused};
+use crate::cli::printer::Printer;
+use crate::cli::table::table;
+use crate::cli::timeline::{Timeline, shown};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Config;
+use crate::id::RunId;
+use crate::ledger::{
+    Entry, Event, Follower, Head, Position, RunState, Store, Summary, Verdict, VerifyReport,
+    verify_file,
+};
+use crate::outcome::OutcomeCode;
+
+/// How often a ledger that grows is looked at.
+const TAIL_INTERVAL: Duration = Duration::from_millis(100);
+/// Looks in vain after which it is asked whether anyone still writes.
+const TAIL_IDLE_LOOKS: u32 = 10;
+/// Runs that are looked at when a filter is given.
+const FILTERED_MAX: usize = 1_000_000;
+
+pub(crate) async fn runs(
+    command: RunsCommand,
+    config: &Config,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    let clock = Clock::system();
+    if let RunsCommand::Verify { ledger } = &command
+        && ledger.parse::<RunId>().is_err()
+    {
+        return verify_path(ledger, printer);
+    }
+    let store = assemble::store(config, &clock)?;
+    match command {
+        RunsCommand::List(args) => list(&args, &store, &clock, printer),
+        RunsCommand::Inspect { run_id } => inspect(&run_id, &store, printer),
+        RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
+        RunsCommand::Verify { ledger } => {
+            let report = store.verify(&ledger.parse()?, None)?;
+            verdict(&report, printer)
+        }
+    }
+}
+
+/// A run as `--json` prints it.
+#[derive(Serialize)]
+struct Row<'a> {
+    run_id: &'a RunId,
+    status: &'a str,
+    code: Option<OutcomeCode>,
+    skill: Option<&'a str>,
+    flavor: Option<&'a str>,
+    parent_run_id: Option<&'a RunId>,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    error: Option<&'a str>,
+    head: Head,
+    chained: bool,
+    writer_pid: Option<u32>,
+    corruption: Option<String>,
+}
+
+impl<'a> From<&'a Summary> for Row<'a> {
+    fn from(run: &'a Summary) -> Self {
+        Self {
+            run_id: &run.run_id,
+            status: run.state.as_str(),
+            code: run.code,
+            skill: run.skill.as_deref(),
+            flavor: run.flavor.as_deref(),
+            parent_run_id: run.parent_run_id.as_ref(),
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            error: run.error.as_deref(),
+            head: run.head,
+            chained: run.is_chained,
+            writer_pid: run.writer_pid,
+            corruption: run.corruption.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+fn list(args: &ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyhow::Result<Exit> {
+    let since = args.since.map(|since| {
+        let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_unix_micros(clock.now().unix_micros().saturating_sub(micros))
+    });
+    let is_filtered =
+        args.status.is_some() || args.skill.is_some() || args.parent.is_some() || since.is_some();
+    let listing = store.list(if is_filtered {
+        FILTERED_MAX
+    } else {
+        args.limit
+    })?;
+    let wanted = |run: &&Summary| {
+        args.status.is_none_or(|status| is_in(run, status))
+            && (args.skill.is_none() || run.skill == args.skill)
+            && (args.parent.is_none() || run.parent_run_id == args.parent)
+            && (since.is_none() || run.started_at >= since)
+    };
+    let runs: Vec<&Summary> = listing
+        .runs
+        .iter()
+        .filter(wanted)
+        .take(args.limit)
+        .collect();
+    if printer.json() {
+        let rows: Vec<Row<'_>> = runs.iter().map(|run| Row::from(*run)).collect();
+        printer.value(&serde_json::json!({ "runs": rows, "foreign": listing.foreign }))?;
+        return Ok(Exit::Ok);
+    }
+    let cells: Vec<Vec<String>> = runs.iter().map(|run| cells(run)).collect();
+    for line in table(&["RUN", "STARTED", "STATUS", "CODE", "SKILL"], &cells) {
+        printer.line(&line)?;
+    }
+    for name in &listing.foreign {
+        printer.note(&format!("not a ledger: {}", shown(name)));
+    }
+    Ok(Exit::Ok)
+}
+
+fn is_in(run: &Summary, status: StatusFilter) -> bool {
+    match status {
+        StatusFilter::Running => run.state == RunState::Running,
+        StatusFilter::Corrupt => run.state == RunState::Corrupt,
+        ended => ended.ended().map(RunState::Ended) == Some(run.state),
+    }
+}
+
+fn cells(run: &Summary) -> Vec<String> {
+    let status = match (run.state, run.writer_pid) {
+        (RunState::Running, None) => "cut off".to_owned(),
+        (state, _) => state.as_str().to_owned(),
+    };
+    vec![
+        run.run_id.to_string(),
+        run.started_at
+            .map(|time| time.to_string())
+            .unwrap_or_default(),
+        status,
+        run.code.map_or("-", OutcomeCode::as_str).to_owned(),
+        run.skill.as_deref().map(shown).unwrap_or_default(),
+    ]
+}
+
+fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
+    let summary = store.summary(run_id)?;
+    let mut follower = store.follow(run_id, Position::default())?;
+    if printer.json() {
+        return inspect_json(&summary, &mut follower, printer);
+    }
+    let row = Row::from(&summary);
+    printer.line(&format!("run      {run_id}"))?;
+    printer.line(&format!(
+        "skill    {}",
+        shown(row.skill.unwrap_or("unknown"))
+    ))?;
+    let code = row
+        .code
+        .map(|code| format!(" ({code})"))
+        .unwrap_or_default();
+    printer.line(&format!("status   {}{code}", row.status))?;
+    if let Some(error) = row.error {
+        printer.line(&format!("error    {}", shown(error)))?;
+    }
+    if let Some(corruption) = &row.corruption {
+        printer.note(&format!("warning: this ledger is damaged: {corruption}"));
+    }
+    let mut timeline = Timeline::default();
+    while let Some(entry) = follower.next_entry()? {
+        print_entry(&entry, &mut timeline, printer)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// The summary and the events as one document, written as it is read.
+fn inspect_json(
+    summary: &Summary,
+    follower: &mut Follower,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    let summary = serde_json::to_string(&Row::from(summary))?;
+    printer.line(&format!("{{\"run\":{summary},\"events\":["))?;
+    let mut separator = "";
+    while let Some(entry) = follower.next_entry()? {
+        let event = match &entry {
+            Entry::Record(record) => record.line.to_string(),
+            Entry::Damaged(damage) => {
+                serde_json::json!({ "damaged": damage.to_string() }).to_string()
+            }
+        };
+        printer.line(&format!("{separator}{event}"))?;
+        separator = ",";
+    }
+    printer.line("]}")?;
+    Ok(Exit::Ok)
+}
+
+fn print_entry(entry: &Entry, timeline: &mut Timeline, printer: Printer) -> anyhow::Result<()> {
+    match entry {
+        Entry::Record(record) if printer.json() => printer.line(&record.line),
+        Entry::Record(record) => printer.line(&timeline.line(record)),
+        Entry::Damaged(damage) => {
+            printer.note(&format!("warning: damaged: {damage}"));
+            Ok(())
+        }
+    }
+}
+
+async fn tail(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
+    let mut follower = store.follow(run_id, Position::default())?;
+    let mut timeline = Timeline::default();
+    let mut looks = tokio::time::interval(TAIL_INTERVAL);
+    let mut idle = 0;
+    let mut ended = false;
+    loop {
+        while let Some(entry) = follower.next_entry()? {
+            idle = 0;
+            print_entry(&entry, &mut timeline, printer)?;
+            if let Entry::Record(record) = &entry {
+                ended = matches!(record.event(), Event::RunCompleted(_));
+            }
+        }
+        if ended {
+            return Ok(Exit::Ok);
+        }
+        idle += 1;
+        if idle % TAIL_IDLE_LOOKS == 0 {
+            let now = store.summary(run_id)?;
+            if now.state == RunState::Running && now.writer_pid.is_none() {
+                printer.note("no process writes this run any more: it was cut off");
+                return Ok(Exit::Interrupted);
+            }
+        }
+        looks.tick().await;
+    }
+}
+
+fn verify_path(ledger: &str, printer: Printer) -> anyhow::Result<Exit> {
+    let path = Path::new(ledger);
+    if !path.exists() {
+        let refused = Refused::not_found(format!("no such run or file: {ledger:?}"));
+        return Err(refused
+            .with_hint("a run id is run_ and 32 hexadecimal digits")
+            .into());
+    }
+    verdict(&verify_file(path, None)?, printer)
+}
+
+fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {
+    let verdict = report.verdict();
+    let problem = match (&report.corruption, &report.torn) {
+        (Some(corruption), _) => Some(corruption.to_string()),
+        (None, Some(torn)) => Some(format!(
+            "{} bytes at the end, from byte {} on, are no whole event",
+            torn.bytes, torn.byte
+        )),
+        (None, None) if report.blobs_missing > 0 => Some(format!(
+            "{} of {} blobs are missing",
+            report.blobs_missing, report.blobs
+        )),
+        (None, None) => None,
+    };
+    if printer.json() {
+        printer.value(&serde_json::json!({
+            "run_id": report.run_id,
+            "verdict": verdict.as_str(),
+            "problem": problem,
+            "line": report.corruption.as_ref().map(|c| c.line),
+            "head": report.head,
+            "chained": report.is_chained,
+        }))?;
+    } else {
+        let events = report.head.seq;
+        printer.line(&format!("{}: {verdict}, {events} events", report.run_id))?;
+        if let Some(problem) = problem {
+            printer.note(&format!("error: {}", shown(&problem)));
+        }
+    }
+    Ok(match verdict {
+        Verdict::Ok | Verdict::Unchained | Verdict::Running => Exit::Ok,
+        Verdict::Corrupt | Verdict::Torn | Verdict::BlobsMissing => Exit::Failed,
+    })
+}

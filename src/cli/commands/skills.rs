@@ -1,0 +1,249 @@
+//! `skillrun skills`.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::capability::Policy;
+use crate::cli::args::SkillsCommand;
+use crate::cli::exit::{Exit, Refused};
+use crate::cli::printer::Printer;
+use crate::cli::table::table;
+use crate::cli::timeline::shown;
+use crate::cli::{assemble, skill_source};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::limits::{LimitKey, LimitOverrides, Limits};
+use crate::registry::{self, Finding, Registry, Severity, Skill};
+use crate::runner::Executor;
+use crate::telemetry::chain;
+
+pub(crate) async fn skills(
+    command: SkillsCommand,
+    config: &Config,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        SkillsCommand::List => list(config, printer),
+        SkillsCommand::Inspect { skill } => inspect(&skill, config, printer).await,
+        SkillsCommand::Validate { skill } => validate(&skill, config, printer),
+    }
+}
+
+/// A skill in a list.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    flavor: Option<&'a str>,
+    description: &'a str,
+    component_digest: Option<&'a str>,
+}
+
+impl<'a> From<&'a Skill> for Row<'a> {
+    fn from(skill: &'a Skill) -> Self {
+        Self {
+            name: skill.name.as_str(),
+            flavor: skill.flavor.as_deref(),
+            description: &skill.description,
+            component_digest: skill.component.as_ref().map(|c| c.sha256.as_str()),
+        }
+    }
+}
+
+fn list(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+    let registry = Registry::load(&config.skills_dir());
+    let rows: Vec<Row<'_>> = registry.skills().map(|skill| Row::from(&**skill)).collect();
+    let refused: Vec<String> = registry
+        .refused()
+        .iter()
+        .map(|error| shown(&chain(error)))
+        .collect();
+    if printer.json() {
+        printer.value(&serde_json::json!({ "skills": rows, "refused": refused }))?;
+    } else {
+        let cells: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| {
+                let flavor = row.flavor.unwrap_or("-");
+                vec![
+                    row.name.to_owned(),
+                    flavor.to_owned(),
+                    shown(row.description),
+                ]
+            })
+            .collect();
+        for line in table(&["NAME", "FLAVOR", "DESCRIPTION"], &cells) {
+            printer.line(&line)?;
+        }
+        for reason in &refused {
+            printer.note(&format!("refused: {reason}"));
+        }
+    }
+    Ok(if refused.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
+}
+
+/// A skill, seen closely.
+#[derive(Serialize)]
+struct Closeup<'a> {
+    #[serde(flatten)]
+    row: Row<'a>,
+    version: String,
+    input_schema: Value,
+    output_schema: Value,
+    policy: &'a Policy,
+    limits: &'a Limits,
+    warnings: Vec<String>,
+}
+
+async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+    let source = skill_source::find(argument, config)?;
+    let clock = Clock::system();
+    let executor = assemble::executor(source.registry.clone(), config, &clock)?;
+    let profile = executor.profile(&source.name, &LimitOverrides::new())?;
+    let descriptor = match source.registry.get(&source.name) {
+        Some(skill) if skill.component.is_none() => None,
+        _ => Some(executor.describe(&source.name).await?),
+    };
+    let skill = source
+        .registry
+        .get(&source.name)
+        .ok_or_else(|| Refused::not_found(format!("unknown skill {argument:?}")))?;
+    let schema = |text: Option<&str>| text.and_then(|text| serde_json::from_str(text).ok());
+    let described = descriptor.as_ref();
+    let manifest = &skill.manifest;
+    let closeup = Closeup {
+        row: Row::from(&*skill),
+        version: described.map(|d| d.version.clone()).unwrap_or_default(),
+        input_schema: manifest
+            .input_schema
+            .clone()
+            .or_else(|| schema(described.map(|d| &*d.input_schema)))
+            .unwrap_or_default(),
+        output_schema: manifest
+            .output_schema
+            .clone()
+            .or_else(|| schema(described.map(|d| &*d.output_schema)))
+            .unwrap_or_default(),
+        policy: &profile.policy,
+        limits: &profile.limits,
+        warnings: skill.warnings.iter().map(finding).collect(),
+    };
+    if printer.json() {
+        printer.value(&closeup)?;
+    } else {
+        show(&closeup, printer)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
+    let schema = |schema: &Value| match schema {
+        Value::Null => "any".to_owned(),
+        schema => schema.to_string(),
+    };
+    let capabilities = |list: &[crate::capability::Capability]| match list {
+        [] => "none".to_owned(),
+        list => list
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("  "),
+    };
+    let mut rows = vec![
+        vec!["name".to_owned(), skill.row.name.to_owned()],
+        vec!["version".to_owned(), shown(&skill.version)],
+        vec![
+            "flavor".to_owned(),
+            skill.row.flavor.unwrap_or("unknown").to_owned(),
+        ],
+        vec!["description".to_owned(), shown(skill.row.description)],
+        vec![
+            "component".to_owned(),
+            skill
+                .row
+                .component_digest
+                .unwrap_or("none: prompt-only")
+                .to_owned(),
+        ],
+        vec!["input schema".to_owned(), schema(&skill.input_schema)],
+        vec!["output schema".to_owned(), schema(&skill.output_schema)],
+        vec![
+            "requested".to_owned(),
+            capabilities(&skill.policy.requested),
+        ],
+        vec![
+            "effective".to_owned(),
+            capabilities(&skill.policy.effective),
+        ],
+    ];
+    rows.extend(LimitKey::ALL.iter().map(|&key| {
+        let limit = skill.limits.get(key);
+        let value = match limit.value {
+            u64::MAX => "unlimited".to_owned(),
+            value => value.to_string(),
+        };
+        vec![
+            key.as_str().to_owned(),
+            format!("{value} ({})", limit.source),
+        ]
+    }));
+    for line in table(&["", ""], &rows).iter().skip(1) {
+        printer.line(line)?;
+    }
+    skill
+        .warnings
+        .iter()
+        .for_each(|warning| printer.note(&format!("warning: {warning}")));
+    Ok(())
+}
+
+fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+    let path = if skill_source::is_path(argument) {
+        argument.into()
+    } else {
+        config.skills_dir().join(argument)
+    };
+    if !path.exists() {
+        return Err(Refused::not_found(format!("no such skill: {}", path.display())).into());
+    }
+    let findings = registry::validate(&path);
+    let is_valid = !findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
+    if printer.json() {
+        let findings: Vec<Value> = findings.iter().map(finding_json).collect();
+        printer.value(&serde_json::json!({ "valid": is_valid, "findings": findings }))?;
+    } else {
+        for found in &findings {
+            let severity = severity(found);
+            printer.line(&format!("{severity}: {}", finding(found)))?;
+        }
+        let verdict = if is_valid { "valid" } else { "not valid" };
+        printer.note(&format!("{}: {verdict}", path.display()));
+    }
+    Ok(if is_valid { Exit::Ok } else { Exit::Failed })
+}
+
+fn severity(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+fn finding(finding: &Finding) -> String {
+    shown(&chain(finding))
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    serde_json::json!({
+        "severity": severity(finding),
+        "file": finding.file,
+        "line": finding.position.map(|p| p.line),
+        "column": finding.position.map(|p| p.column),
+        "problem": chain(&finding.problem),
+    })
+}

@@ -1,0 +1,105 @@
+//! A run as it happens, on standard error of a terminal: finished steps above, open ones with a
+//! spinner and their elapsed time below.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::timeline::{Timeline, shown};
+use crate::id::RunId;
+use crate::ledger::{Entry, Event, Follower, Position, Record, Store};
+
+/// How often the ledger is looked at and the spinners move on.
+const FRAME: Duration = Duration::from_millis(80);
+/// Open calls that are shown at once; more would not fit a screen.
+const OPEN_SHOWN_MAX: usize = 16;
+
+pub(crate) struct Live {
+    store: Store,
+    run_id: RunId,
+    follower: Option<Follower>,
+    timeline: Timeline,
+    screen: MultiProgress,
+    /// By the id of the step or call.
+    open: HashMap<String, ProgressBar>,
+}
+
+impl Live {
+    pub(crate) fn new(store: Store, run_id: RunId) -> Self {
+        Self {
+            store,
+            run_id,
+            follower: None,
+            timeline: Timeline::default(),
+            screen: MultiProgress::new(),
+            open: HashMap::new(),
+        }
+    }
+
+    /// Shows the run while `work` goes on, and the rest of it once `work` has ended.
+    pub(crate) async fn watch<T>(mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let mut frames = tokio::time::interval(FRAME);
+        let ended = loop {
+            tokio::select! {
+                ended = &mut work => break ended,
+                _ = frames.tick() => self.catch_up(),
+            }
+        };
+        self.catch_up();
+        for bar in self.open.into_values() {
+            bar.finish_and_clear();
+        }
+        ended
+    }
+
+    /// Shows what was recorded since the last look. What cannot be read yet is read at the next one.
+    fn catch_up(&mut self) {
+        if self.follower.is_none() {
+            self.follower = self.store.follow(&self.run_id, Position::default()).ok();
+        }
+        while let Some(follower) = &mut self.follower {
+            match follower.next_entry() {
+                Ok(Some(Entry::Record(record))) => self.show(&record),
+                Ok(Some(Entry::Damaged(_))) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+    }
+
+    fn show(&mut self, record: &Record) {
+        let line = self.timeline.line(record);
+        // Without a terminal to draw on there is nobody to show it to.
+        let _undrawn = self.screen.println(line);
+        match record.event() {
+            Event::NodeEnter(enter) => self.begin(enter.node_id),
+            Event::NodeExit(exit) => self.end(&exit.node_id),
+            Event::ToolCall(call) => self.begin(call.call_id),
+            Event::ToolResult(result) => self.end(&result.call_id),
+            Event::ApprovalRequest(request) => self.begin(request.approval_id),
+            Event::ApprovalResponse(response) => self.end(&response.approval_id),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, id: String) {
+        if self.open.len() >= OPEN_SHOWN_MAX {
+            return;
+        }
+        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = ProgressBar::new_spinner().with_style(style);
+        let bar = self.screen.add(bar);
+        bar.set_message(shown(&id));
+        bar.enable_steady_tick(FRAME);
+        self.open.insert(id, bar);
+    }
+
+    fn end(&mut self, id: &str) {
+        if let Some(bar) = self.open.remove(id) {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The command line: raw arguments, a validated plan, the run, an exit code.
+//!
+//! Data goes to standard output and everything else to standard error. A reader that goes away is no
+//! failure. What went wrong is said once, with its causes and what to do about it.
+
+mod args;
+mod assemble;
+mod commands;
+mod exit;
+mod input;
+mod live;
+mod printer;
+mod skill_source;
+mod table;
+mod timeline;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use self::args::{Cli, Command};
+use self::exit::Exit;
+use self::printer::Printer;
+use crate::config::Config;
+use crate::telemetry;
+
+/// Runs the command line of this process and gives its exit code: 0 done, 1 the skill failed, 2 usage,
+/// 3 denied, 4 a limit, 5 not found, 130 cancelled or interrupted.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    telemetry::init();
+    let printer = Printer::new(cli.json);
+    let exit = execute(cli, printer).unwrap_or_else(|error| exit::report(&error, printer));
+    exit.into()
+}
+
+fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
+    if let Command::Completions { shell } = cli.command {
+        return commands::completions::completions(shell, printer);
+    }
+    let config = match &cli.home {
+        Some(home) => Config::load(home)?,
+        None => Config::from_env()?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Run(args) => commands::run::run(args, &config, printer).await,
+            Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
+            Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
+            Command::Completions { shell } => commands::completions::completions(shell, printer),
+        }
+    })
+}

@@ -1,0 +1,54 @@
+//! The only printer: data to standard output, everything else to standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+/// Writes for people or for programs, as the caller asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Printer {
+    json: bool,
+}
+
+/// Standard output was closed by whoever read it. It is the end of the work and no failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("standard output was closed")]
+pub(crate) struct OutputClosed;
+
+impl Printer {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether output is for programs.
+    pub(crate) fn json(self) -> bool {
+        self.json
+    }
+
+    /// Whether a person watches standard error, so that it may move.
+    pub(crate) fn is_watched(self) -> bool {
+        !self.json && io::stderr().is_terminal()
+    }
+
+    /// Writes one line of data.
+    pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush())
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => OutputClosed.into(),
+                _ => anyhow::Error::new(error).context("cannot write to standard output"),
+            })
+    }
+
+    /// Writes a value as one line of JSON.
+    pub(crate) fn value(self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.line(&serde_json::to_string(value)?)
+    }
+
+    /// Writes one line for a person. Nobody may be there to read it, which is no failure.
+    pub(crate) fn note(self, text: &str) {
+        let _unread = writeln!(io::stderr().lock(), "{text}");
+    }
+}

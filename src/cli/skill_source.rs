@@ -1,0 +1,69 @@
+//! What a skill argument names: an installed skill, a folder or a component file.
+
+use std::path::Path;
+
+use crate::capability::SkillName;
+use crate::config::Config;
+use crate::registry::{Registry, Skill};
+
+use super::exit::Refused;
+
+/// A name, and the skills among which it is looked up.
+pub(crate) struct SkillSource {
+    /// The name under which the skill is run.
+    pub(crate) name: String,
+    /// The skill alone, or all that are installed when it is not among them.
+    pub(crate) registry: Registry,
+}
+
+/// Finds what `argument` names. A text with a path separator or the ending `.wasm` is a path, anything
+/// else the name of an installed skill; one that does not exist is found out, and recorded, by the run.
+pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSource> {
+    let skills = config.skills_dir();
+    if let Some(skill) = at_path(argument)? {
+        return Ok(SkillSource {
+            name: skill.name.to_string(),
+            registry: Registry::of([skill]),
+        });
+    }
+    let folder = argument
+        .parse::<SkillName>()
+        .ok()
+        .map(|name| skills.join(name.as_str()));
+    let registry = match folder
+        .filter(|folder| folder.is_dir())
+        .map(|f| Skill::from_folder(&f))
+    {
+        Some(Ok(skill)) => Registry::of([skill]),
+        // Refused or not there: the whole registry knows why, and what else there is.
+        _ => Registry::load(&skills),
+    };
+    Ok(SkillSource {
+        name: argument.to_owned(),
+        registry,
+    })
+}
+
+/// Whether an argument is meant as a path and not as a name.
+pub(crate) fn is_path(argument: &str) -> bool {
+    argument == "."
+        || argument.contains(std::path::MAIN_SEPARATOR)
+        || Path::new(argument)
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
+}
+
+fn at_path(argument: &str) -> anyhow::Result<Option<Skill>> {
+    if !is_path(argument) {
+        return Ok(None);
+    }
+    let path = Path::new(argument);
+    if !path.exists() {
+        return Err(Refused::not_found(format!("no such file or folder: {argument}")).into());
+    }
+    Ok(Some(if path.is_dir() {
+        Skill::from_folder(path)?
+    } else {
+        Skill::from_wasm(path)?
+    }))
+}

@@ -1,0 +1,176 @@
+//! A ledger as a timeline: one line an event, indented by step.
+
+use crate::clock::Timestamp;
+use crate::ledger::{Event, Json, Origin, Record};
+
+/// Characters of a value on one line.
+const VALUE_CHARS_MAX: usize = 240;
+
+/// Lays out records in the order in which they come.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    start: Option<Timestamp>,
+    depth: usize,
+}
+
+impl Timeline {
+    /// One record as a line: seconds since the first one, type, and what it says.
+    pub(crate) fn line(&mut self, record: &Record) -> String {
+        let start = *self.start.get_or_insert(record.time);
+        let micros = record
+            .time
+            .unix_micros()
+            .saturating_sub(start.unix_micros());
+        let event = record.event();
+        if matches!(event, Event::NodeExit(_)) {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        let kind = match record.origin {
+            Origin::Host => shown(&record.kind),
+            Origin::Guest => format!("{} (guest)", shown(&record.kind)),
+        };
+        let line = format!(
+            "{:>4} {:>10}  {}{:<22}  {}",
+            record.seq,
+            seconds(micros),
+            "  ".repeat(self.depth.min(16)),
+            kind,
+            describe(&event),
+        );
+        if matches!(event, Event::NodeEnter(_)) {
+            self.depth += 1;
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+/// Microseconds as seconds with milliseconds, negative when the clock was set back.
+fn seconds(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "+" };
+    let millis = micros.unsigned_abs() / 1000;
+    format!("{sign}{}.{:03}s", millis / 1000, millis % 1000)
+}
+
+/// A duration in the unit that suits it.
+pub(crate) fn duration(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100),
+        _ => format!("{}.{} s", micros / 1_000_000, micros % 1_000_000 / 100_000),
+    }
+}
+
+fn describe(event: &Event) -> String {
+    match event {
+        Event::RunStarted(e) => format!("{} {}", shown(&e.skill), json(&e.input)),
+        Event::RunResumed(e) => format!("attempt {}", e.attempt),
+        Event::RunCompleted(e) => {
+            let code = e.code.map_or(e.status.as_str(), |code| code.as_str());
+            let detail = match (&e.error, &e.output) {
+                (Some(error), _) => shown(error.as_str()),
+                (None, Some(output)) => json(output),
+                (None, None) => String::new(),
+            };
+            let took = e.duration_micros.map(|d| format!(" in {}", duration(d)));
+            format!("{code}{} {detail}", took.unwrap_or_default())
+        }
+        Event::NodeEnter(e) => shown(&e.node_id),
+        Event::NodeExit(e) => {
+            let ended = if e.success { "ok" } else { "failed" };
+            format!(
+                "{} {ended} in {}",
+                shown(&e.node_id),
+                duration(e.duration_micros)
+            )
+        }
+        Event::ToolCall(e) => format!("{} {}", shown(&e.name), json(&e.arguments)),
+        Event::ToolResult(e) => {
+            let failed = if e.is_error { "failed " } else { "" };
+            format!(
+                "{failed}{}",
+                e.output.as_ref().map(json).unwrap_or_default()
+            )
+        }
+        Event::LlmCall(e) => format!("{}/{}", shown(&e.provider), shown(&e.model)),
+        Event::LlmChunk(e) => shown(e.delta.as_str()),
+        Event::StructuredOutput(e) => json(&e.output),
+        Event::ApprovalRequest(e) => shown(e.prompt.as_str()),
+        Event::ApprovalResponse(e) => {
+            let decision = if e.approved { "approved" } else { "rejected" };
+            let reason = e.reason.as_ref().map(|reason| shown(reason.as_str()));
+            format!("{decision} {}", reason.unwrap_or_default())
+        }
+        Event::HttpCall(e) => format!("{} {}", shown(&e.method), shown(e.url.as_str())),
+        Event::HttpResult(e) => match (e.status, &e.error) {
+            (Some(status), _) => status.to_string(),
+            (None, error) => error
+                .as_ref()
+                .map(|e| shown(e.as_str()))
+                .unwrap_or_default(),
+        },
+        Event::Timer(e) => duration(e.duration_micros),
+        Event::Log(e) => {
+            let level = format!("{:?}", e.level).to_lowercase();
+            let fields = e.fields.as_ref().map(json).unwrap_or_default();
+            format!("{level} {} {fields}", shown(e.message.as_str()))
+        }
+        Event::Error(e) => shown(e.message.as_str()),
+        Event::Denied(e) => format!(
+            "{} ({})",
+            shown(&e.capability),
+            shown(e.rule.as_deref().unwrap_or("denied"))
+        ),
+        Event::Custom(e) => format!(
+            "{} {}",
+            shown(&e.name),
+            e.data.as_ref().map(json).unwrap_or_default()
+        ),
+        Event::Unknown { payload, .. } => json(payload),
+    }
+}
+
+fn json(value: &Json) -> String {
+    shown(value.as_str())
+}
+
+/// Text of somebody else's, safe for a terminal: control characters and those that change the
+/// direction of writing are spelled out, and it is cut.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for (count, character) in text.chars().enumerate() {
+        if count == VALUE_CHARS_MAX {
+            shown.push('…');
+            break;
+        }
+        let hidden = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        if character.is_control() || hidden {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{duration, seconds, shown};
+
+    #[test]
+    fn nothing_of_a_guest_reaches_the_terminal_as_a_command() {
+        assert_eq!(
+            shown("a\u{1b}[2J\nb\u{202e}"),
+            "a\\u{1b}[2J\\u{a}b\\u{202e}"
+        );
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), 241);
+    }
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!(seconds(1_234_567), "+1.234s");
+        assert_eq!(seconds(-1_500), "-0.001s");
+        assert_eq!(duration(12), "12 µs");
+        assert_eq!(duration(12_340), "12.3 ms");
+        assert_eq!(duration(61_200_000), "61.2 s");
+    }
+}

@@ -1,0 +1,190 @@
+//! The two engines, their epochs, and the linkers.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use super::bindings::{Skill, SkillPre};
+use super::cache::Cache;
+use super::engine_config::{PoolSize, engine_config};
+use super::load_error::{self, LoadError};
+use super::program::Program;
+use super::state::HostState;
+use crate::clock::Clock;
+use crate::limits::{LimitKey, Limits};
+
+/// How often a guest that computes hands its thread back. Protects the others on the same thread.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Bytes of a component. Protects the compiler, whose memory grows with it.
+pub const COMPONENT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What an engine is sized by.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Instances at once; calls beyond it are refused, so admit no more than this.
+    pub instances_max: usize,
+    /// The limits of which the largest memory and table are taken; a component that needs more from
+    /// the start is refused when it is loaded.
+    pub limits: Limits,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
+/// Compiles components and keeps them. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    options: EngineOptions,
+    plain: Half,
+    /// For components that use the component model's `async`; made when the first one comes.
+    concurrent: OnceLock<Half>,
+    cache: Cache,
+}
+
+/// One engine with everything that belongs to it.
+struct Half {
+    engine: wasmtime::Engine,
+    linker: Linker<HostState>,
+    ticks: Arc<Ticks>,
+}
+
+impl Engine {
+    /// Makes an engine; the pool's addresses are reserved here, memory is not used before a run.
+    ///
+    /// # Errors
+    /// The machine cannot reserve a pool of that size.
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        let plain = Half::new(&options, false)?;
+        Ok(Self(Arc::new(Inner {
+            options,
+            plain,
+            concurrent: OnceLock::new(),
+            cache: Cache::default(),
+        })))
+    }
+
+    /// The component with this content, compiled and linked. A component is compiled once, however
+    /// many ask for it at the same time, and never on the caller's thread.
+    ///
+    /// `digest` is the SHA-256, in hexadecimal, of the bytes that `read` gives; the caller sees to it
+    /// that it is. They are asked for only when the component is not there yet.
+    ///
+    /// # Errors
+    /// The bytes cannot be had, are no component, need something that this host does not have, or do
+    /// not fit.
+    pub async fn load(
+        &self,
+        digest: &str,
+        read: impl FnOnce() -> Result<Vec<u8>, LoadError> + Send + 'static,
+    ) -> Result<Arc<Program>, LoadError> {
+        let inner = Arc::clone(&self.0);
+        self.0
+            .cache
+            .get_or_load(digest, move || inner.compile(&read()?))
+            .await
+    }
+}
+
+impl Inner {
+    fn compile(&self, bytes: &[u8]) -> Result<Program, LoadError> {
+        load_error::check_header(bytes)?;
+        if bytes.len() > COMPONENT_BYTES_MAX {
+            return Err(LoadError::TooLarge {
+                bytes: bytes.len(),
+                bytes_max: COMPONENT_BYTES_MAX,
+            });
+        }
+        let (half, component) = match Component::new(&self.plain.engine, bytes) {
+            Ok(component) => (&self.plain, component),
+            // It may use `async`, which the plain engine does not know.
+            Err(refused) => {
+                let half = self.concurrent()?;
+                let component = Component::new(&half.engine, bytes)
+                    .map_err(|_also_refused| LoadError::invalid(&refused))?;
+                (half, component)
+            }
+        };
+        load_error::check_interfaces(&half.engine, &component)?;
+        let linked = half
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| LoadError::invalid(&error))?;
+        let skill = SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?;
+        Ok(Program::new(
+            skill,
+            self.options.clock.clone(),
+            Arc::clone(&half.ticks),
+        ))
+    }
+
+    fn concurrent(&self) -> Result<&Half, LoadError> {
+        if let Some(half) = self.concurrent.get() {
+            return Ok(half);
+        }
+        let half = Half::new(&self.options, true).map_err(LoadError::Engine)?;
+        Ok(self.concurrent.get_or_init(|| half))
+    }
+}
+
+impl Half {
+    fn new(options: &EngineOptions, concurrency: bool) -> Result<Self, EngineError> {
+        let size = PoolSize {
+            instances_max: u32::try_from(options.instances_max).unwrap_or(u32::MAX),
+            memory_bytes_max: usize_of(options.limits.value(LimitKey::MemoryBytes)),
+            table_elements_max: usize_of(options.limits.value(LimitKey::TableElements)),
+        };
+        let failed = |error: wasmtime::Error| EngineError {
+            instances_max: options.instances_max,
+            reason: format!("{error:#}"),
+        };
+        let engine = wasmtime::Engine::new(&engine_config(size, concurrency)).map_err(failed)?;
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(failed)?;
+        if concurrency {
+            wasmtime_wasi::p3::add_to_linker(&mut linker).map_err(failed)?;
+        }
+        Skill::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .map_err(failed)?;
+        let ticks = Arc::new(Ticks::start(engine.clone()));
+        Ok(Self {
+            engine,
+            linker,
+            ticks,
+        })
+    }
+}
+
+fn usize_of(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// The thread that moves an engine's epoch on; it ends when this is dropped.
+pub(crate) struct Ticks(
+    #[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>,
+);
+
+impl Ticks {
+    fn start(engine: wasmtime::Engine) -> Self {
+        let (alive, gone) = mpsc::channel();
+        std::thread::spawn(move || {
+            while gone.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                engine.increment_epoch();
+            }
+        });
+        Self(alive)
+    }
+}
+
+/// The pool cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot reserve a pool of {instances_max} instances (runs.at_once_max in config.toml): {reason}"
+)]
+pub struct EngineError {
+    instances_max: usize,
+    reason: String,
+}

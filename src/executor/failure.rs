@@ -1,0 +1,124 @@
+//! Why a call of a guest has no result, and how the engine's errors become that.
+
+use wasmtime::{Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+use super::bindings::skillrun::skill::types::SkillError;
+use super::guest_record::GuestRecord;
+use crate::limits::{LimitKey, LimitReached};
+use crate::outcome::OutcomeCode;
+
+/// The code by which a skill says that it failed because the host refused a call.
+const DENIED_CODE: &str = "denied";
+
+/// How the engine says that a guest handed over more than `host_call_bytes`. It has no type to ask
+/// for, so its words are pinned by a test that a real guest drives.
+const HOST_CALL_BYTES_MARK: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// Bytes of a guest's error message that become part of an outcome.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// A call that has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What kind of end it was; never [`OutcomeCode::Ok`].
+    pub code: OutcomeCode,
+    /// What happened, in one line.
+    pub message: String,
+    /// What to do about it, when there is something to do.
+    pub hint: Option<String>,
+    /// What the skill itself added, as JSON text: its own code and details.
+    pub details: Option<String>,
+}
+
+impl Failure {
+    /// A failure with a message only.
+    pub fn new(code: OutcomeCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            details: None,
+        }
+    }
+}
+
+impl From<LimitReached> for Failure {
+    fn from(reached: LimitReached) -> Self {
+        let code = match reached.key {
+            LimitKey::WallTimeMs | LimitKey::CpuTimeMs => OutcomeCode::TimeLimit,
+            LimitKey::Fuel => OutcomeCode::FuelLimit,
+            LimitKey::MemoryBytes | LimitKey::TableElements => OutcomeCode::MemoryLimit,
+            LimitKey::OutputBytes => OutcomeCode::OutputLimit,
+            LimitKey::HostCallBytes
+            | LimitKey::HostCalls
+            | LimitKey::NestingDepth
+            | LimitKey::LogBytes
+            | LimitKey::GuestEvents => OutcomeCode::HostCallLimit,
+        };
+        Self {
+            hint: Some(reached.hint()),
+            ..Self::new(code, reached.to_string())
+        }
+    }
+}
+
+/// The failure that an error of the skill's own is.
+pub(crate) fn from_skill(error: SkillError, record: &GuestRecord) -> Failure {
+    let code = if error.code == DENIED_CODE && record.was_denied() {
+        OutcomeCode::Denied
+    } else {
+        OutcomeCode::SkillError
+    };
+    let details = serde_json::json!({
+        "code": error.code,
+        "details": serde_json::from_str::<serde_json::Value>(&error.details).unwrap_or_default(),
+    });
+    Failure {
+        details: Some(details.to_string()),
+        ..Failure::new(code, cut(&error.message))
+    }
+}
+
+/// The failure that an error of the engine is, while a guest ran.
+pub(crate) fn from_engine(error: &wasmtime::Error, record: &GuestRecord) -> Failure {
+    if let Some(&reached) = error.downcast_ref::<LimitReached>() {
+        return reached.into();
+    }
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return from_trap(*trap, record);
+    }
+    if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
+        let message = format!("the guest ended itself with exit status {status}");
+        return Failure::new(OutcomeCode::Trap, message);
+    }
+    let root = error.root_cause().to_string();
+    if root.contains(HOST_CALL_BYTES_MARK) {
+        // Frames of the guest are on the stack while it calls the host, and gone when it returns.
+        let key = if error.downcast_ref::<WasmBacktrace>().is_some() {
+            LimitKey::HostCallBytes
+        } else {
+            LimitKey::OutputBytes
+        };
+        return record.reached(key).into();
+    }
+    Failure::new(OutcomeCode::Trap, cut(&root))
+}
+
+fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {
+    match trap {
+        Trap::OutOfFuel => record.reached(LimitKey::Fuel).into(),
+        Trap::Interrupt => record.reached(LimitKey::CpuTimeMs).into(),
+        Trap::UnreachableCodeReached => match record.panic_message().take() {
+            Some(message) => Failure::new(OutcomeCode::Panic, format!("panicked at {message}")),
+            None => Failure::new(OutcomeCode::Trap, trap.to_string()),
+        },
+        _ => Failure::new(OutcomeCode::Trap, trap.to_string()),
+    }
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MESSAGE_BYTES_MAX))
+        .unwrap_or(text)
+}

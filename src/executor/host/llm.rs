@@ -1,0 +1,41 @@
+use wasmtime::component::Resource;
+
+use crate::executor::bindings::skillrun::skill::llm::{
+    Chunk, Host, HostCompletion, HostError, Request, Response,
+};
+use crate::executor::state::HostState;
+
+/// An answer that is still coming. Without a grant for any model there is never one.
+#[expect(
+    unreachable_pub,
+    reason = "the generated bindings export it again, inside this crate"
+)]
+pub enum Completion {}
+
+impl Host for HostState {
+    fn generate(&mut self, request: Request) -> wasmtime::Result<Result<Response, HostError>> {
+        let capability = self.refuse(&format!("llm:{}", request.model), &request.model)?;
+        Ok(Err(HostError::Denied(capability)))
+    }
+
+    fn start(
+        &mut self,
+        request: Request,
+    ) -> wasmtime::Result<Result<Resource<Completion>, HostError>> {
+        let capability = self.refuse(&format!("llm:{}", request.model), &request.model)?;
+        Ok(Err(HostError::Denied(capability)))
+    }
+}
+
+impl HostCompletion for HostState {
+    fn next(
+        &mut self,
+        completion: Resource<Completion>,
+    ) -> wasmtime::Result<Result<Option<Chunk>, HostError>> {
+        match *self.table.get(&completion)? {}
+    }
+
+    fn drop(&mut self, completion: Resource<Completion>) -> wasmtime::Result<()> {
+        match self.table.delete(completion)? {}
+    }
+}

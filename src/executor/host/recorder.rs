@@ -1,0 +1,86 @@
+use serde::de::IgnoredAny;
+use wasmtime::component::Resource;
+
+use crate::executor::bindings::skillrun::skill::recorder::{Event, Host, HostNode, RecordError};
+use crate::executor::guest_record::{EVENT_BYTES_MAX, EmitError, Node};
+use crate::executor::run_host::{GuestEvent, RecordRefused};
+use crate::executor::state::HostState;
+
+impl Host for HostState {
+    fn emit(&mut self, event: Event) -> wasmtime::Result<Result<u64, RecordError>> {
+        Ok(checked(&event).and_then(|event| self.record.emit(event).map_err(convert_error)))
+    }
+}
+
+impl HostNode for HostState {
+    fn new(&mut self, name: String) -> wasmtime::Result<Resource<Node>> {
+        let node = self.record.enter(&name);
+        Ok(self.table.push(node)?)
+    }
+
+    fn id(&mut self, node: Resource<Node>) -> wasmtime::Result<String> {
+        Ok(self.table.get(&node)?.id().to_owned())
+    }
+
+    fn end(&mut self, node: Resource<Node>, success: bool) -> wasmtime::Result<()> {
+        self.table.get_mut(&node)?.end(success);
+        Ok(())
+    }
+
+    fn drop(&mut self, node: Resource<Node>) -> wasmtime::Result<()> {
+        self.table.delete(node)?;
+        Ok(())
+    }
+}
+
+/// The event as the host keeps it, once every field that should be JSON has been found to be.
+fn checked(event: &Event) -> Result<GuestEvent<'_>, RecordError> {
+    Ok(match event {
+        Event::ToolCall(call) => GuestEvent::ToolCall {
+            call_id: &call.call_id,
+            name: &call.name,
+            arguments: json("arguments", &call.arguments)?,
+        },
+        Event::ToolResult(result) => GuestEvent::ToolResult {
+            call_id: &result.call_id,
+            output: &result.output,
+            is_error: result.is_error,
+        },
+        Event::LlmCall(call) => GuestEvent::LlmCall {
+            model: &call.model,
+            provider: &call.provider,
+            prompt_tokens: call.prompt_tokens,
+            output_tokens: call.output_tokens,
+            cost_usd: call.cost_usd,
+        },
+        Event::StructuredOutput(structured) => GuestEvent::StructuredOutput {
+            schema_digest: &structured.schema_digest,
+            output: json("output", &structured.output)?,
+        },
+        Event::Error(message) => GuestEvent::Error { message },
+        Event::Custom(custom) => GuestEvent::Custom {
+            name: &custom.name,
+            payload: json("payload", &custom.payload)?,
+        },
+    })
+}
+
+fn json<'a>(field: &str, text: &'a str) -> Result<&'a str, RecordError> {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(IgnoredAny) => Ok(text),
+        Err(error) => Err(RecordError::Invalid(format!(
+            "{field} is not JSON: {error}"
+        ))),
+    }
+}
+
+fn convert_error(error: EmitError) -> RecordError {
+    match error {
+        EmitError::TooLarge => {
+            RecordError::TooLarge(u64::try_from(EVENT_BYTES_MAX).unwrap_or(u64::MAX))
+        }
+        EmitError::Exhausted => RecordError::Exhausted,
+        EmitError::Refused(RecordRefused::Invalid { reason }) => RecordError::Invalid(reason),
+        EmitError::Refused(RecordRefused::Unavailable) => RecordError::Unavailable,
+    }
+}

@@ -1,0 +1,28 @@
+use crate::executor::bindings::skillrun::skill::run::Host;
+use crate::executor::state::HostState;
+
+impl Host for HostState {
+    fn id(&mut self) -> wasmtime::Result<String> {
+        Ok(self.record.host().facts().run_id.clone())
+    }
+
+    fn parent_id(&mut self) -> wasmtime::Result<Option<String>> {
+        Ok(self.record.host().facts().parent_run_id.clone())
+    }
+
+    fn skill_name(&mut self) -> wasmtime::Result<String> {
+        Ok(self.record.host().facts().skill_name.clone())
+    }
+
+    fn skill_body(&mut self) -> wasmtime::Result<String> {
+        Ok(self.record.host().facts().skill_body.to_string())
+    }
+
+    fn remaining_ms(&mut self) -> wasmtime::Result<u64> {
+        Ok(Self::remaining_ms(self))
+    }
+
+    fn attempt(&mut self) -> wasmtime::Result<u32> {
+        Ok(self.record.host().facts().attempt)
+    }
+}

@@ -1,0 +1,180 @@
+//! Why a component cannot be loaded, in words that say what was wanted and what there is.
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::engine::EngineError;
+
+/// The WIT package that this host implements.
+const PACKAGE: &str = "skillrun:skill/";
+/// Its version.
+const PACKAGE_VERSION: &str = "0.1.0";
+/// The export that makes a component a skill.
+const HANDLER: &str = "handler";
+/// The export that makes a component an agent, which is launched and not run.
+const SESSION_HANDLER: &str = "session-handler";
+
+const MAGIC: &[u8] = b"\0asm";
+const COMPONENT_VERSION: &[u8] = &[0x0d, 0x00, 0x01, 0x00];
+const MODULE_VERSION: &[u8] = &[0x01, 0x00, 0x00, 0x00];
+
+/// Interfaces of WASI that are linked.
+const WASI_PACKAGES: [&str; 6] = [
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
+
+/// Why a component cannot be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The component's bytes cannot be had.
+    #[error("{reason}")]
+    Unreadable {
+        /// Which file, and why not.
+        reason: String,
+    },
+    /// The bytes do not begin like WebAssembly.
+    #[error("not WebAssembly: expected a component, found bytes that begin with {found:?}")]
+    NotWasm {
+        /// The first bytes, as text as far as they are.
+        found: String,
+    },
+    /// A core module.
+    #[error(
+        "a core module, not a component: build for wasm32-wasip2 or wrap it with wasm-component-ld"
+    )]
+    CoreModule,
+    /// More bytes than a component may have.
+    #[error("component has {bytes} bytes: expected at most {bytes_max}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest size accepted.
+        bytes_max: usize,
+    },
+    /// The component was built for a version of the WIT package that this host does not have.
+    #[error(
+        "component {direction} {wanted}: this host has version {PACKAGE_VERSION} of skillrun:skill"
+    )]
+    UnknownVersion {
+        /// `imports` or `exports`.
+        direction: &'static str,
+        /// The interface with its version.
+        wanted: String,
+    },
+    /// The component imports something that this host does not have.
+    #[error(
+        "component imports {import}, which this host does not have: it has skillrun:skill@{PACKAGE_VERSION} and WASI 0.2 without wasi:http"
+    )]
+    MissingImport {
+        /// The import as it stands in the component.
+        import: String,
+    },
+    /// The component is a long-lived agent.
+    #[error(
+        "component exports skillrun:skill/session-handler, so it is an agent: expected the world skill, which exports skillrun:skill/handler"
+    )]
+    Agent,
+    /// The component exports no handler.
+    #[error(
+        "component exports no skillrun:skill/handler@{PACKAGE_VERSION}: expected the world skill, found the exports {found}"
+    )]
+    NotASkill {
+        /// What it does export.
+        found: String,
+    },
+    /// The engine refuses it: malformed, or larger than the pool's instances.
+    #[error("component refused: {reason}")]
+    Invalid {
+        /// What the engine said.
+        reason: String,
+    },
+    /// The compiler panicked on it.
+    #[error("component refused: the compiler failed on it")]
+    CompilerFailed,
+    /// The engine that it needs cannot be made.
+    #[error("no engine for a component that uses async")]
+    Engine(#[source] EngineError),
+}
+
+impl LoadError {
+    pub(crate) fn invalid(error: &wasmtime::Error) -> Self {
+        Self::Invalid {
+            reason: format!("{error:#}"),
+        }
+    }
+
+    /// What to do about it, when there is something to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Invalid { reason } if reason.contains("exceeds the limit of") => Some(
+                "raise limits.memory_bytes or limits.table_elements in config.toml: the pool is sized by them",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Tells a component from a core module and from anything else.
+pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
+    let not_wasm = || LoadError::NotWasm {
+        found: String::from_utf8_lossy(bytes.get(..16).unwrap_or(bytes)).into_owned(),
+    };
+    let version = bytes.strip_prefix(MAGIC).ok_or_else(not_wasm)?;
+    if version.starts_with(COMPONENT_VERSION) {
+        Ok(())
+    } else if version.starts_with(MODULE_VERSION) {
+        Err(LoadError::CoreModule)
+    } else {
+        Err(not_wasm())
+    }
+}
+
+/// Checks that every import is one that this host has and that the component is a skill.
+pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result<(), LoadError> {
+    let component = component.component_type();
+    for (import, _) in component.imports(engine) {
+        if let Some(interface) = import.strip_prefix(PACKAGE) {
+            check_version("imports", import, interface)?;
+        } else if !WASI_PACKAGES
+            .iter()
+            .any(|package| import.starts_with(package))
+        {
+            return Err(LoadError::MissingImport {
+                import: import.to_owned(),
+            });
+        }
+    }
+    let exports: Vec<&str> = component.exports(engine).map(|(name, _)| name).collect();
+    let is = |export: &&str, name: &str| {
+        let interface = export.strip_prefix(PACKAGE);
+        interface.is_some_and(|i| i.split('@').next() == Some(name))
+    };
+    if let Some(handler) = exports.iter().find(|export| is(export, HANDLER)) {
+        return check_version("exports", handler, handler);
+    }
+    if exports.iter().any(|export| is(export, SESSION_HANDLER)) {
+        return Err(LoadError::Agent);
+    }
+    Err(LoadError::NotASkill {
+        found: if exports.is_empty() {
+            "none".to_owned()
+        } else {
+            exports.join(", ")
+        },
+    })
+}
+
+fn check_version(direction: &'static str, wanted: &str, interface: &str) -> Result<(), LoadError> {
+    match interface.split_once('@') {
+        Some((_, PACKAGE_VERSION)) => Ok(()),
+        _ => Err(LoadError::UnknownVersion {
+            direction,
+            wanted: wanted.to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,32 @@
+//! Runs one component, once, within bounds.
+//!
+//! The executor knows WebAssembly and nothing of runs: no ledger, no registry, no surface. What a
+//! guest's calls reach is behind [`RunHost`], and no type of the engine is in a public signature.
+//!
+//! * [`Engine`] compiles and keeps components; [`Program`] is one that is ready.
+//! * [`Program::call`] runs it in a fresh instance that shares nothing with any other.
+//! * A guest's mistake is an error value that the guest can handle. A limit that is reached, a trap or
+//!   a fault of the host ends the instance with a [`Failure`] that carries an outcome code.
+
+mod bindings;
+mod cache;
+mod engine;
+mod engine_config;
+mod failure;
+mod guest_record;
+mod host;
+mod limiter;
+mod load_error;
+mod program;
+mod run_host;
+mod state;
+mod stdio;
+
+pub use engine::{COMPONENT_BYTES_MAX, Engine, EngineError, EngineOptions};
+pub use failure::Failure;
+pub use load_error::LoadError;
+pub use program::{Call, Descriptor, Program};
+pub use run_host::{
+    Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost, Unrecorded,
+};
+pub use state::Seed;

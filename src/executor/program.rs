@@ -1,0 +1,165 @@
+//! A component that is ready to run, and one call of it.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use wasmtime::Store;
+
+use super::bindings::SkillPre;
+use super::engine::Ticks;
+use super::failure::{self, Failure};
+use super::guest_record::GuestRecord;
+use super::run_host::{RunHost, Unrecorded};
+use super::state::{HostState, Seed};
+use crate::clock::Clock;
+use crate::limits::{LimitKey, LimitReached, Limits};
+use crate::outcome::OutcomeCode;
+
+/// A skill's component, compiled and linked. It holds no state of any run.
+pub struct Program {
+    skill: SkillPre<HostState>,
+    clock: Clock,
+    /// Keeps the epoch of the component's engine going as long as the component can run.
+    _ticks: Arc<Ticks>,
+}
+
+/// One call of a skill.
+pub struct Call {
+    /// What the guest's calls reach.
+    pub host: Arc<dyn RunHost>,
+    /// The bounds on this call.
+    pub limits: Arc<Limits>,
+    /// What the guest's random numbers are made from.
+    pub seed: Seed,
+    /// A JSON object, as text.
+    pub input: String,
+}
+
+/// What a skill says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The skill's name.
+    pub name: String,
+    /// The skill's own version.
+    pub version: String,
+    /// One or two sentences.
+    pub description: String,
+    /// JSON Schema of the input; empty: any object.
+    pub input_schema: String,
+    /// JSON Schema of the result; empty: any JSON.
+    pub output_schema: String,
+}
+
+impl Program {
+    pub(crate) fn new(skill: SkillPre<HostState>, clock: Clock, ticks: Arc<Ticks>) -> Self {
+        Self {
+            skill,
+            clock,
+            _ticks: ticks,
+        }
+    }
+
+    /// Runs the skill in a fresh instance and gives the JSON text of its result, as the guest spelled
+    /// it. The wall-time limit is armed here and covers host calls that wait. Dropping the future stops
+    /// the guest at its next epoch check, within 10 ms.
+    ///
+    /// # Errors
+    /// Everything that is not a result, with its outcome code.
+    pub async fn call(&self, call: Call) -> Result<String, Failure> {
+        let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
+        let mut store = self.store(&record, call.seed)?;
+        let guest = async {
+            let skill = self.skill.instantiate_async(&mut store).await?;
+            let handler = skill.skillrun_skill_handler();
+            handler.call_run(&mut store, &call.input).await
+        };
+        let ended = self.within_time(&record, guest).await;
+        store.data().finish();
+        // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
+        drop(store);
+        let output = match ended? {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) => return Err(failure::from_skill(error, &record)),
+            Err(error) => return Err(failure::from_engine(&error, &record)),
+        };
+        let output_bytes = u64::try_from(output.len()).unwrap_or(u64::MAX);
+        if output_bytes > record.limits().value(LimitKey::OutputBytes) {
+            return Err(record.reached(LimitKey::OutputBytes).into());
+        }
+        Ok(output)
+    }
+
+    /// Asks the component what it is. It gets no capability and leaves no record.
+    ///
+    /// # Errors
+    /// The guest traps or meets a limit.
+    pub async fn describe(&self, limits: Arc<Limits>) -> Result<Descriptor, Failure> {
+        let host = Arc::new(Unrecorded::default());
+        let record = Arc::new(GuestRecord::new(host, limits, self.clock.clone()));
+        let mut store = self.store(&record, Seed::default())?;
+        let guest = async {
+            let skill = self.skill.instantiate_async(&mut store).await?;
+            let handler = skill.skillrun_skill_handler();
+            handler.call_describe(&mut store).await
+        };
+        let ended = self.within_time(&record, guest).await;
+        drop(store);
+        let descriptor = ended?.map_err(|error| failure::from_engine(&error, &record))?;
+        Ok(Descriptor {
+            name: descriptor.name,
+            version: descriptor.version,
+            description: descriptor.description,
+            input_schema: descriptor.input_schema,
+            output_schema: descriptor.output_schema,
+        })
+    }
+
+    fn store(&self, record: &Arc<GuestRecord>, seed: Seed) -> Result<Store<HostState>, Failure> {
+        let limits = record.limits();
+        let state = HostState::new(Arc::clone(record), &self.clock, seed);
+        let mut store = Store::new(self.skill.engine(), state);
+        store.limiter(|state| &mut state.limiter);
+        store
+            .set_fuel(limits.value(LimitKey::Fuel))
+            .map_err(|error| Failure::new(OutcomeCode::Internal, error.to_string()))?;
+        let crossing = limits
+            .value(LimitKey::HostCallBytes)
+            .max(limits.value(LimitKey::OutputBytes));
+        store.set_hostcall_fuel(usize::try_from(crossing).unwrap_or(usize::MAX));
+        // At each tick the guest hands the thread back, so that others run and a deadline or a
+        // cancellation is seen.
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        Ok(store)
+    }
+
+    /// Drives `guest` until it ends, or until its wall time or its processor time is used up.
+    async fn within_time<T>(
+        &self,
+        record: &GuestRecord,
+        guest: impl Future<Output = T>,
+    ) -> Result<T, LimitReached> {
+        let wall = Duration::from_millis(record.limits().value(LimitKey::WallTimeMs));
+        let cpu = Duration::from_millis(record.limits().value(LimitKey::CpuTimeMs));
+        let mut guest = pin!(guest);
+        let mut used = Duration::ZERO;
+        let metered = poll_fn(|cx| {
+            let poll = self.clock.stopwatch();
+            let polled = guest.as_mut().poll(cx);
+            used = used.saturating_add(poll.elapsed());
+            match polled {
+                Poll::Ready(ended) => Poll::Ready(Ok(ended)),
+                Poll::Pending if used >= cpu => {
+                    Poll::Ready(Err(record.reached(LimitKey::CpuTimeMs)))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        tokio::time::timeout(wall, metered)
+            .await
+            .unwrap_or_else(|_elapsed| Err(record.reached(LimitKey::WallTimeMs)))
+    }
+}

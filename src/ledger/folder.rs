@@ -1,0 +1,191 @@
+//! The folder of ledgers: the only place where their files are opened.
+//!
+//! Every name is opened relative to the folder's descriptor, never through a symbolic link, so that
+//! what is checked and what is used are the same file.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+
+use super::error::StoreError;
+use super::sync::GroupSync;
+
+/// Ledgers hold inputs and outputs of other people's work: only their owner may read them.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const FOLDER_MODE: u32 = 0o700;
+
+/// An open folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Shares one sync among all who made a name meanwhile.
+    names: GroupSync,
+}
+
+impl Folder {
+    /// Opens the folder at `path`.
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|error| failed("open", path, error.into()))?;
+        Ok(Self {
+            fd,
+            path: path.to_owned(),
+            names: GroupSync::default(),
+        })
+    }
+
+    /// As [`Folder::open`], making the folder first if it is missing.
+    pub(super) fn open_or_make(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(FOLDER_MODE);
+            builder
+                .create(path)
+                .map_err(|error| failed("make", path, error))?;
+            // The name of a folder is as durable as the folder that it stands in.
+            if let Some(parent) = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+            {
+                let parent = Self::open(parent)?;
+                parent
+                    .sync_now()
+                    .map_err(|error| failed("sync", &parent.path, error))?;
+            }
+        }
+        Self::open(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_at(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.fd, name, flags, FILE_MODE)?.into())
+    }
+
+    /// Makes a file that must not exist yet, to append to.
+    pub(super) fn create_new(&self, name: &str) -> io::Result<File> {
+        self.open_at(
+            name,
+            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND,
+        )
+    }
+
+    /// Opens a file to read it and append to it.
+    pub(super) fn open_append(&self, name: &str) -> io::Result<File> {
+        regular(self.open_at(name, OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK)?)
+    }
+
+    /// Opens a file to read it. It does not wait for the other end of a pipe that someone put there.
+    pub(super) fn open_read(&self, name: &str) -> io::Result<File> {
+        regular(self.open_at(name, OFlags::RDONLY | OFlags::NONBLOCK)?)
+    }
+
+    /// Makes an empty file, in place of one that may be left from before.
+    pub(super) fn create_temporary(&self, name: &str) -> io::Result<File> {
+        self.open_at(name, OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY)
+    }
+
+    /// Makes a folder inside this one, unless it is there; says whether it made it.
+    pub(super) fn make_folder(&self, name: &str) -> io::Result<bool> {
+        match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(FOLDER_MODE)) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a folder inside this one.
+    pub(super) fn open_folder(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self {
+            fd: rustix::fs::openat(&self.fd, name, flags, Mode::empty())?,
+            path: self.path.join(name),
+            names: GroupSync::default(),
+        })
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// The size of a file in bytes.
+    pub(super) fn len_of(&self, name: &str) -> io::Result<u64> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// The names in the folder, in no order.
+    pub(super) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+        let entries = Dir::read_from(&self.fd)?;
+        Ok(entries.filter_map(|entry| match entry {
+            Err(error) => Some(Err(error.into())),
+            Ok(entry) => {
+                let name = entry.file_name().to_bytes();
+                let is_self = matches!(name, b"." | b"..");
+                (!is_self).then(|| Ok(String::from_utf8_lossy(name).into_owned()))
+            }
+        }))
+    }
+
+    /// Makes the names that exist now durable; callers at the same time share one sync.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.names.wait(self.names.ticket(), || self.sync_now())
+    }
+
+    fn sync_now(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Makes [`Folder::sync`] usable again after a failure, provided that the folder now syncs.
+    pub(super) fn repair(&self) -> io::Result<()> {
+        // A fresh descriptor, because the old one may report an old failure, or hide a new one.
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let fresh = rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?;
+        rustix::fs::fsync(fresh)?;
+        self.names.repair();
+        Ok(())
+    }
+
+    /// The error that says what could not be done to `name`.
+    pub(super) fn failed(
+        &self,
+        operation: &'static str,
+        name: &str,
+        source: io::Error,
+    ) -> StoreError {
+        failed(operation, &self.path.join(name), source)
+    }
+}
+
+fn regular(file: File) -> io::Result<File> {
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ))
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,580 @@
+//! What each type of event carries.
+//!
+//! Fields that the original vocabulary lacks are optional here, or have a default, so that its
+//! ledgers can be read; a writer of today sets them. An absent optional field is left out of the line.
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::json::{Json, Text, present};
+use crate::config::Durability;
+use crate::id::RunId;
+use crate::outcome::OutcomeCode;
+
+/// What a repetition of a call would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It changes nothing.
+    Read,
+    /// It changes nothing more than the first time did.
+    Idempotent,
+    /// It may do its work a second time. A call whose class is not known counts as this.
+    #[default]
+    Write,
+}
+
+/// How a run, or the part of it that one process carried out, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// With a result.
+    Ok,
+    /// With an error.
+    Error,
+    /// Its caller cancelled it.
+    Cancelled,
+    /// It waits for something, and can be resumed.
+    Suspended,
+    /// Its process stopped, and it can be resumed.
+    Interrupted,
+}
+
+impl RunStatus {
+    /// The status as it stands in a ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+            Self::Suspended => "suspended",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether the run can go on after it: only a `run_resumed` may follow.
+    pub fn is_resumable(self) -> bool {
+        matches!(self, Self::Suspended | Self::Interrupted)
+    }
+}
+
+/// How urgent a log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// Finest detail.
+    Trace,
+    /// For whoever develops the skill.
+    Debug,
+    /// What a person may want to know.
+    #[default]
+    Info,
+    /// Something unexpected that did not stop the work.
+    Warn,
+    /// Something failed.
+    Error,
+    /// The skill cannot go on.
+    Critical,
+}
+
+/// Which standard stream a log line was written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Which half of a model call an `llm_call` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPhase {
+    /// Written before the effect.
+    Call,
+    /// Written after it.
+    Result,
+}
+
+/// Who decided an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalSource {
+    /// A person at the command line.
+    Cli,
+    /// A person at the inspector page.
+    Web,
+    /// A client of the MCP server.
+    Mcp,
+    /// A client of the HTTP interface.
+    Api,
+    /// Nobody did in time.
+    Timeout,
+    /// A rule did.
+    Auto,
+}
+
+/// The newest line of a ledger: with it at hand, a ledger that lost its end is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Head {
+    /// The line's number; 0 when there is no line yet.
+    pub seq: u64,
+    /// The digest of the line's bytes, without the line break.
+    pub sha256: Digest,
+}
+
+/// The first event of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// The skill that was asked for.
+    pub skill: String,
+    /// The language of its handler: `rust`, `ts`, `py`, `prompt`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<String>,
+    /// The caller's input as it was spelled, white space between tokens apart.
+    #[serde(default)]
+    pub input: Json,
+    /// SHA-256 over the input's bytes as they came, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_digest: Option<String>,
+    /// The run that asked for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The run whose first events this ledger repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_from: Option<RunId>,
+    /// The W3C trace that the caller is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// The digest of the component that is run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component_digest: Option<String>,
+    /// The effective policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Json>,
+    /// The limits, each with its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Json>,
+    /// What the guest's randomness is generated from, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<String>,
+    /// What an acknowledged append promises. The store sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+}
+
+/// A run that was cut off goes on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// Which resumption this is, from 1.
+    #[serde(default)]
+    pub attempt: u64,
+    /// Whether calls that may have had their effect are made again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub retry_ambiguous: bool,
+    /// The digest of the component that is run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component_digest: Option<String>,
+    /// The W3C trace that the caller is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+/// The last event of a run, or of the part of it before a `run_resumed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunCompleted {
+    /// How it ended.
+    pub status: RunStatus,
+    /// Why. Absent only in ledgers of the original system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<OutcomeCode>,
+    /// The result.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub output: Option<Json>,
+    /// Whether `output` is less than what the skill returned.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Text>,
+    /// What a person can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Microseconds that the run waited for admission; absent when it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_micros: Option<u64>,
+    /// Microseconds of the run, or of this part of it, from admission on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_micros: Option<u64>,
+}
+
+impl RunCompleted {
+    /// An end without a result and without a message.
+    pub fn new(status: RunStatus, code: OutcomeCode) -> Self {
+        Self {
+            status,
+            code: Some(code),
+            output: None,
+            truncated: false,
+            error: None,
+            hint: None,
+            queued_micros: None,
+            duration_micros: None,
+        }
+    }
+}
+
+/// A step of the run begins.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct NodeEnter {
+    /// `<kind>:<name>#<n>`, counted per run.
+    pub node_id: String,
+    /// The kind of step.
+    #[serde(default)]
+    pub node_name: String,
+    /// The W3C span of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
+}
+
+/// A step of the run ended.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct NodeExit {
+    /// The step.
+    pub node_id: String,
+    /// Microseconds since it began.
+    #[serde(default)]
+    pub duration_micros: u64,
+    /// Whether it did what it was for.
+    #[serde(default)]
+    pub success: bool,
+}
+
+/// A tool, or another skill, is about to be called.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Pairs the call with its result.
+    pub call_id: String,
+    /// The step that the call belongs to.
+    #[serde(default)]
+    pub node_id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments as the guest spelled them.
+    #[serde(default)]
+    pub arguments: Json,
+    /// Whether `arguments` is less than what the guest gave.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// What a repetition would do.
+    #[serde(default)]
+    pub effect: Effect,
+}
+
+/// What a tool, or another skill, answered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Pairs the result with its call.
+    pub call_id: String,
+    /// The step that the call belongs to.
+    #[serde(default)]
+    pub node_id: String,
+    /// The answer.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub output: Option<Json>,
+    /// Whether `output` is less than the answer.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// Whether the tool failed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_error: bool,
+    /// Microseconds from call to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_micros: Option<u64>,
+    /// The run that the call was, when it called another skill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_run_id: Option<RunId>,
+    /// The newest line of that run's ledger when it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_head: Option<Head>,
+}
+
+/// A model is about to be called, or answered: one event before the effect and one after it, which
+/// share `call_id` and differ in `phase`. The original system wrote only the second, without either.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LlmCall {
+    /// Pairs the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Which of the two this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<CallPhase>,
+    /// The step that the call belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The model.
+    #[serde(default)]
+    pub model: String,
+    /// Who serves it.
+    #[serde(default)]
+    pub provider: String,
+    /// What a repetition would do; in the first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// What is asked; in the first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Json>,
+    /// The answer; in the second event.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub output: Option<Json>,
+    /// Whether the call failed; in the second event.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_error: bool,
+    /// Tokens of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// Tokens that the provider had in its cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens that the provider put into its cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// What the call cost, in US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Microseconds from call to answer; in the second event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_micros: Option<u64>,
+}
+
+/// A piece of a model's answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LlmChunk {
+    /// The call that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Its place in the answer, from 0.
+    pub index: u64,
+    /// The text.
+    pub delta: Text,
+}
+
+/// A value that was checked against a schema.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StructuredOutput {
+    /// The digest of the schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_digest: Option<String>,
+    /// The step that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The value.
+    #[serde(default)]
+    pub output: Json,
+}
+
+/// A person is asked.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// Pairs the question with its answer.
+    pub approval_id: String,
+    /// The step that the question belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The question.
+    #[serde(default)]
+    pub prompt: Text,
+    /// What the decision is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// The digest of run id, component, prompt and payload, to which the decision is bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
+    /// Seconds until nobody has to answer any more.
+    #[serde(default)]
+    pub timeout_seconds: u64,
+    /// Seconds until a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn_at_seconds: Option<u64>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalResponse {
+    /// Pairs the answer with its question.
+    pub approval_id: String,
+    /// The step that the question belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The decision.
+    pub approved: bool,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+    /// Who decided.
+    pub source: ApprovalSource,
+    /// Microseconds from question to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_micros: Option<u64>,
+}
+
+/// An HTTP request is about to be sent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HttpCall {
+    /// Pairs the request with its response.
+    pub call_id: String,
+    /// The step that the request belongs to.
+    #[serde(default)]
+    pub node_id: String,
+    /// The method.
+    pub method: String,
+    /// The address.
+    pub url: Text,
+    /// The header fields, as an array of pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Json>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Text>,
+    /// Whether `body` is base64, because it is no text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub base64: bool,
+    /// What a repetition would do.
+    #[serde(default)]
+    pub effect: Effect,
+}
+
+/// What an HTTP server answered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HttpResult {
+    /// Pairs the response with its request.
+    pub call_id: String,
+    /// The step that the request belongs to.
+    #[serde(default)]
+    pub node_id: String,
+    /// The status code; absent when there was no response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The header fields, as an array of pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Json>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Text>,
+    /// Whether `body` is base64, because it is no text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub base64: bool,
+    /// Whether `body` is less than what came.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// Why there was no response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Text>,
+    /// Microseconds from request to the end of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_micros: Option<u64>,
+}
+
+/// The guest waited for a time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Timer {
+    /// The call that waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// The step that the wait belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// Microseconds that the guest asked for.
+    #[serde(default)]
+    pub requested_micros: u64,
+    /// Microseconds that it took.
+    #[serde(default)]
+    pub duration_micros: u64,
+}
+
+/// A line of a log or of a standard stream.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Log {
+    /// How urgent it is.
+    #[serde(default)]
+    pub level: LogLevel,
+    /// The line.
+    pub message: Text,
+    /// Structured detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Json>,
+    /// The standard stream that it was written to, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<LogStream>,
+    /// How many lines before this one were dropped because a limit was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
+}
+
+/// Something failed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ErrorReport {
+    /// What.
+    pub message: Text,
+    /// In which step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The code with which the run ends because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<OutcomeCode>,
+    /// What a person can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// The effective policy refused something.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Denied {
+    /// The capability that would have allowed it.
+    pub capability: String,
+    /// The rule that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What the guest wanted.
+    pub wanted: Text,
+    /// In which step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// What a person can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Something that has no type of its own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Custom {
+    /// What it is.
+    pub name: String,
+    /// The detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}

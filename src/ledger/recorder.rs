@@ -1,0 +1,345 @@
+//! Records the events of one run.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tokio::sync::watch;
+
+use super::blob::{self, Blobs, PutError};
+use super::error::{Failure, RecordError};
+use super::event::{Event, Origin};
+use super::folder::Folder;
+use super::health::Health;
+use super::payload::Head;
+use super::state::State;
+use super::sync::{Flusher, lock};
+use super::writer::{AppendError, Writer};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Durability;
+use crate::id::RunId;
+
+/// Where and when an event was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The event's number.
+    pub seq: u64,
+    /// The time that stands in its line.
+    pub time: Timestamp,
+}
+
+/// What the recorders of one store share.
+pub(super) struct Shelf {
+    pub(super) folder: Folder,
+    pub(super) durability: Durability,
+    pub(super) clock: Clock,
+    pub(super) health: Health,
+    pub(super) flusher: Flusher,
+}
+
+/// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record
+/// into the same ledger, in one order.
+///
+/// The ledger is closed, and its lock given up, when `run_completed` is recorded or the last clone
+/// goes.
+#[derive(Clone)]
+pub struct Recorder(Arc<Owner>);
+
+/// Closes the ledger when the last recorder goes, whoever else still syncs it.
+struct Owner(Arc<Ledger>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+struct Ledger {
+    run_id: RunId,
+    shelf: Arc<Shelf>,
+    blobs: Blobs,
+    core: Mutex<Core>,
+    /// The first failed write or sync. Nothing is written after it.
+    failure: OnceLock<Arc<Failure>>,
+    /// The number of the newest durable event. It is announced also when a sync failed.
+    durable: watch::Sender<u64>,
+    /// Lets one sync happen at a time: of two at once, only one is told of a failure. When both locks
+    /// are needed, this one is taken before `core`.
+    sync_turn: Mutex<()>,
+    /// A sync will begin that covers every event there is by then.
+    sync_is_scheduled: AtomicBool,
+    /// A sync will happen soon though nobody waits for it.
+    flush_is_scheduled: AtomicBool,
+}
+
+struct Core {
+    /// Absent once the ledger is closed.
+    writer: Option<Writer>,
+    head: Head,
+    state: State,
+    /// `run_completed` is in the file; what follows it is another recorder's.
+    ended: bool,
+}
+
+/// A line that is in the file and may not be durable.
+struct Written {
+    appended: Appended,
+    file: Arc<File>,
+    ended: bool,
+}
+
+impl Recorder {
+    /// Goes on with a ledger that has `state` and stands at the writer's head.
+    pub(super) fn new(
+        shelf: Arc<Shelf>,
+        run_id: RunId,
+        writer: Writer,
+        state: State,
+        blobs: Blobs,
+    ) -> Self {
+        Self(Arc::new(Owner(Arc::new(Ledger {
+            run_id,
+            shelf,
+            blobs,
+            core: Mutex::new(Core {
+                head: writer.head(),
+                writer: Some(writer),
+                state,
+                ended: false,
+            }),
+            failure: OnceLock::new(),
+            durable: watch::Sender::new(0),
+            sync_turn: Mutex::new(()),
+            sync_is_scheduled: AtomicBool::new(false),
+            flush_is_scheduled: AtomicBool::new(false),
+        }))))
+    }
+
+    /// The run whose events these are.
+    pub fn run_id(&self) -> &RunId {
+        &self.0.0.run_id
+    }
+
+    /// The newest line.
+    pub fn head(&self) -> Head {
+        lock(&self.0.0.core).head
+    }
+
+    /// Where the run is: what may be recorded next.
+    pub fn state(&self) -> State {
+        lock(&self.0.0.core).state.clone()
+    }
+
+    /// Records an event: it has its place in the file when this returns, and is durable within 50 ms
+    /// (never, when the store is relaxed). It neither blocks on a sync nor needs a runtime, with one
+    /// exception: `run_completed` is durable when this returns.
+    ///
+    /// # Errors
+    /// After [`RecordError::Poisoned`] and [`RecordError::Ended`] nothing more is recorded. After any
+    /// other nothing was written, and the recorder goes on.
+    pub fn record(&self, origin: Origin, event: &Event) -> Result<Appended, RecordError> {
+        let ledger = &self.0.0;
+        let written = ledger.append(origin, event)?;
+        match ledger.shelf.durability {
+            Durability::Relaxed => ledger.close_if_ended(),
+            Durability::Sync if written.ended => {
+                ledger.sync(&written.file, written.appended.seq)?
+            }
+            Durability::Sync => ledger.flush_soon(written.file),
+        }
+        Ok(written.appended)
+    }
+
+    /// Records an event and returns when it, and every one before it, is durable; when the store is
+    /// relaxed, as soon as it is in the file. Callers at the same time share one sync. Dropping the
+    /// future does not take the event back, nor its sync.
+    ///
+    /// # Errors
+    /// As [`Recorder::record`]; and [`RecordError::ShutDown`] when the runtime is going away.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, unless the store is relaxed.
+    pub async fn record_durable(
+        &self,
+        origin: Origin,
+        event: &Event,
+    ) -> Result<Appended, RecordError> {
+        let ledger = &self.0.0;
+        let written = ledger.append(origin, event)?;
+        let appended = written.appended;
+        match ledger.shelf.durability {
+            Durability::Relaxed => ledger.close_if_ended(),
+            Durability::Sync => ledger.synced(written).await?,
+        }
+        Ok(appended)
+    }
+
+    /// Takes this recorder, and its store, out of use.
+    pub(super) fn poison(&self, operation: &'static str, source: io::Error) -> RecordError {
+        self.0.0.poison(operation, source)
+    }
+
+    /// As [`Recorder::record_durable`], on the calling thread.
+    pub(super) fn record_durable_blocking(
+        &self,
+        origin: Origin,
+        event: &Event,
+    ) -> Result<Appended, RecordError> {
+        let ledger = &self.0.0;
+        let written = ledger.append(origin, event)?;
+        match ledger.shelf.durability {
+            Durability::Relaxed => ledger.close_if_ended(),
+            Durability::Sync => ledger.sync(&written.file, written.appended.seq)?,
+        }
+        Ok(written.appended)
+    }
+}
+
+impl Ledger {
+    /// Numbers the event and writes its line, in one step with respect to every other event.
+    fn append(&self, origin: Origin, event: &Event) -> Result<Written, RecordError> {
+        if matches!(event, Event::Unknown { .. }) || blob::holds_a_reference(event) {
+            return Err(RecordError::NotWritable {
+                kind: event.kind().to_owned(),
+            });
+        }
+        if blob::has_oversize_field(event) {
+            // An event that cannot happen must not leave a blob behind.
+            self.check(&lock(&self.core), origin, event)?;
+        }
+        let durable = self.shelf.durability == Durability::Sync;
+        let event = self
+            .blobs
+            .outsource(&self.shelf.folder, event, durable)
+            .map_err(|error| match error {
+                PutError::Failed(error) => self.poison("write of a blob", error),
+                PutError::Limit(bytes) => RecordError::BlobLimit {
+                    run_id: self.run_id.clone(),
+                    bytes,
+                },
+            })?;
+
+        let mut core = lock(&self.core);
+        self.check(&core, origin, &event)?;
+        let Some(writer) = &mut core.writer else {
+            return Err(self.ended());
+        };
+        let time = self.shelf.clock.now();
+        let seq = writer
+            .append(time, origin, &event)
+            .map_err(|error| match error {
+                AppendError::Refused(refusal) => refusal,
+                AppendError::Failed(error) => self.poison("write of an event", error),
+            })?;
+        let file = Arc::clone(writer.file());
+        core.head = writer.head();
+        core.state = std::mem::take(&mut core.state).after(origin, &event);
+        core.ended = matches!(*event, Event::RunCompleted(_));
+        Ok(Written {
+            appended: Appended { seq, time },
+            file,
+            ended: core.ended,
+        })
+    }
+
+    fn check(&self, core: &Core, origin: Origin, event: &Event) -> Result<(), RecordError> {
+        if let Some(failure) = self.failure.get() {
+            return Err(RecordError::Poisoned(Arc::clone(failure)));
+        }
+        if core.ended || core.writer.is_none() {
+            return Err(self.ended());
+        }
+        Ok(core.state.check(origin, event)?)
+    }
+
+    fn ended(&self) -> RecordError {
+        RecordError::Ended {
+            run_id: self.run_id.clone(),
+        }
+    }
+
+    /// Takes this ledger, and the store, out of use; the first failure is the one that is told.
+    fn poison(&self, operation: &'static str, source: io::Error) -> RecordError {
+        let failure = self.failure.get_or_init(|| {
+            Arc::new(Failure {
+                operation,
+                run_id: self.run_id.clone(),
+                source,
+            })
+        });
+        self.shelf.health.fail(failure, &self.shelf.clock);
+        self.durable.send_modify(|_unchanged| ());
+        RecordError::Poisoned(Arc::clone(failure))
+    }
+
+    /// Makes event `seq` durable, and with it every one that is in the file when the sync begins.
+    fn sync(&self, file: &File, seq: u64) -> Result<(), RecordError> {
+        let _turn = lock(&self.sync_turn);
+        self.sync_is_scheduled.store(false, Ordering::SeqCst);
+        if let Some(failure) = self.failure.get() {
+            return Err(RecordError::Poisoned(Arc::clone(failure)));
+        }
+        if *self.durable.borrow() < seq {
+            let newest = lock(&self.core).head.seq;
+            // The blobs first, so that a durable line never names one that is not.
+            self.blobs
+                .sync(&self.shelf.folder)
+                .map_err(|error| self.poison("sync of a blob", error))?;
+            rustix::fs::fdatasync(file)
+                .map_err(|error| self.poison("sync of the file", error.into()))?;
+            self.durable.send_replace(newest);
+        }
+        self.close_if_ended();
+        Ok(())
+    }
+
+    /// Returns when what was written is durable: by a sync of its own, or by one that is about to
+    /// begin for somebody else.
+    async fn synced(self: &Arc<Self>, written: Written) -> Result<(), RecordError> {
+        let Written { appended, file, .. } = written;
+        let mut durable = self.durable.subscribe();
+        if !self.sync_is_scheduled.swap(true, Ordering::SeqCst) {
+            let ledger = Arc::clone(self);
+            let sync = tokio::task::spawn_blocking(move || ledger.sync(&file, appended.seq));
+            return sync.await.unwrap_or(Err(RecordError::ShutDown));
+        }
+        while *durable.borrow_and_update() < appended.seq {
+            if let Some(failure) = self.failure.get() {
+                return Err(RecordError::Poisoned(Arc::clone(failure)));
+            }
+            if durable.changed().await.is_err() {
+                return Err(RecordError::ShutDown);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a sync happen though nobody waits for it.
+    fn flush_soon(self: &Arc<Self>, file: Arc<File>) {
+        if self.flush_is_scheduled.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let ledger = Arc::clone(self);
+        self.shelf.flusher.run_soon(move || {
+            ledger.flush_is_scheduled.store(false, Ordering::SeqCst);
+            let newest = lock(&ledger.core).head.seq;
+            // A failure is sticky, and so told to whoever records next.
+            let _told_later = ledger.sync(&file, newest);
+        });
+    }
+
+    fn close_if_ended(&self) {
+        let ended = lock(&self.core).ended;
+        if ended {
+            self.close();
+        }
+    }
+
+    fn close(&self) {
+        let writer = lock(&self.core).writer.take();
+        if let Some(writer) = writer {
+            writer.close();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Takes up a ledger whose writer is gone.
+//!
+//! Each step can be the last one before the process is killed, and the next recovery then does the
+//! rest: the end of the file that is no event is copied to a file of its own, the copy is made
+//! durable, the end is cut off, and only then is the copy reported by an event.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::blob::Blobs;
+use super::digest::Digest;
+use super::error::{Damage, StoreError};
+use super::event::{Event, Origin};
+use super::folder::Folder;
+use super::json::Json;
+use super::line::Record;
+use super::lock::{self, Holders};
+use super::payload::Custom;
+use super::recorder::{Recorder, Shelf};
+use super::scan::{TornTail, is_of_the_original_system, scan};
+use super::state::{Phase, TORN_TAIL};
+use super::store::file_name;
+use super::writer::Writer;
+use crate::id::RunId;
+
+/// What the `custom` event named [`TORN_TAIL`] carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TornTailReport {
+    /// The file beside the ledger that keeps what was cut off.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: Digest,
+}
+
+impl TornTailReport {
+    fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::Custom(Custom { name, data }) if name == TORN_TAIL => {
+                serde_json::from_str(data.as_ref()?.as_str()).ok()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// See [`Store::recover`](super::Store::recover).
+pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, StoreError> {
+    let folder = &shelf.folder;
+    let name = file_name(run_id);
+    let failed = |operation| {
+        let name = &name;
+        move |source| folder.failed(operation, name, source)
+    };
+    if is_of_the_original_system(run_id) {
+        return Err(StoreError::ReadOnly {
+            run_id: run_id.clone(),
+        });
+    }
+    let file = folder
+        .open_append(&name)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::NotFound {
+                run_id: run_id.clone(),
+            },
+            _ => folder.failed("open", &name, error),
+        })?;
+    if !lock::try_exclusive(&file).map_err(failed("lock"))? {
+        return Err(StoreError::Locked {
+            run_id: run_id.clone(),
+            pid: Holders::now().of(&file),
+        });
+    }
+
+    let mut reported = BTreeSet::new();
+    let mut note = |record: &Record, event: &Event| -> Result<(), Damage> {
+        if record.origin == Origin::Host {
+            reported.extend(TornTailReport::of(event).map(|report| report.file));
+        }
+        Ok(())
+    };
+    let scan = file
+        .try_clone()
+        .and_then(|file| scan(run_id, file, &mut note))
+        .map_err(failed("read"))?;
+    let run_id = run_id.clone();
+    if let Some(corruption) = scan.corruption {
+        return Err(StoreError::Corrupt { run_id, corruption });
+    }
+    match scan.state.phase() {
+        Phase::New => return Err(StoreError::NeverStarted { run_id }),
+        Phase::Ended(_) => return Err(StoreError::Ended { run_id }),
+        Phase::Running | Phase::Paused(_) => {}
+    }
+    if let Some(torn) = scan.torn {
+        set_aside(folder, &run_id, &file, torn).map_err(failed("cut the torn end off"))?;
+    }
+    let blobs = Blobs::resume(folder, &run_id).map_err(failed("read the blobs of"))?;
+    let writer = Writer::new(file, &run_id, scan.head);
+    let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, scan.state, blobs);
+    report(folder, &recorder, &reported)?;
+    Ok(recorder)
+}
+
+fn torn_name(run_id: &RunId, number: u64) -> String {
+    format!("{run_id}.torn-{number}")
+}
+
+/// The copies that are there, in order.
+fn copies(folder: &Folder, run_id: &RunId) -> impl Iterator<Item = io::Result<(String, File)>> {
+    (1..).map_while(move |number| {
+        let name = torn_name(run_id, number);
+        match folder.open_read(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened.map(|file| (name, file))),
+        }
+    })
+}
+
+/// Copies the torn end to a file of its own and cuts it off.
+fn set_aside(folder: &Folder, run_id: &RunId, file: &File, torn: TornTail) -> io::Result<()> {
+    let tail = || -> io::Result<io::Take<File>> {
+        let mut tail = file.try_clone()?;
+        tail.seek(SeekFrom::Start(torn.byte))?;
+        Ok(tail.take(torn.bytes))
+    };
+    let mut number = 1;
+    let mut newest = None;
+    for copy in copies(folder, run_id) {
+        number += 1;
+        newest = Some(copy?.1);
+    }
+    // A recovery that was killed before it cut left the same bytes as the newest copy.
+    let is_kept = match newest {
+        Some(mut copy) => Digest::of_reader(&mut copy)? == Digest::of_reader(&mut tail()?)?,
+        None => false,
+    };
+    if !is_kept {
+        let temporary = format!("{run_id}.torn-new");
+        let mut copy = folder.create_temporary(&temporary)?;
+        io::copy(&mut tail()?, &mut copy)?;
+        copy.sync_all()?;
+        folder.rename(&temporary, &torn_name(run_id, number))?;
+        folder.sync()?;
+    }
+    file.set_len(torn.byte)?;
+    file.sync_all()
+}
+
+/// Records an event for every copy that no event tells of yet.
+fn report(folder: &Folder, recorder: &Recorder, told: &BTreeSet<String>) -> Result<(), StoreError> {
+    let run_id = recorder.run_id();
+    for copy in copies(folder, run_id) {
+        let failed = |source| folder.failed("read", &file_name(run_id), source);
+        let (name, mut copy) = copy.map_err(failed)?;
+        if told.contains(&name) {
+            continue;
+        }
+        let (sha256, bytes) = Digest::of_reader(&mut copy).map_err(failed)?;
+        let report = TornTailReport {
+            file: name,
+            bytes,
+            sha256,
+        };
+        let data =
+            Json::from_serialize(&report).map_err(|error| failed(io::Error::other(error)))?;
+        let event = Custom {
+            name: TORN_TAIL.to_owned(),
+            data: Some(data),
+        };
+        recorder
+            .record_durable_blocking(Origin::Host, &event.into())
+            .map_err(|source| StoreError::Record {
+                run_id: run_id.clone(),
+                source,
+            })?;
+    }
+    Ok(())
+}

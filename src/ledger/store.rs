@@ -1,0 +1,395 @@
+//! The folder of ledgers as a whole: new ones, old ones, lists.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::blob::{self, Blobs};
+use super::error::StoreError;
+use super::event::{Event, Origin};
+use super::folder::Folder;
+use super::health::Health;
+use super::json::BlobRef;
+use super::lock::{self, Holders};
+use super::payload::{Head, RunStarted};
+use super::reader::{Follower, Page, Position};
+use super::recorder::{Appended, Recorder, Shelf};
+use super::recover::recover;
+use super::scan::is_of_the_original_system;
+use super::state::State;
+use super::summary::{Summary, summarize};
+use super::sync::Flusher;
+use super::verify::{VerifyReport, verify};
+use super::writer::Writer;
+use crate::clock::{Clock, Timestamp};
+use crate::config::Durability;
+use crate::id::RunId;
+
+const SUFFIX: &str = ".jsonl";
+/// Names of files that are no ledgers and look like one. A list shows so many and no more.
+const FOREIGN_MAX: usize = 100;
+
+/// The file of a run inside the folder.
+pub(super) fn file_name(run_id: &RunId) -> String {
+    format!("{run_id}{SUFFIX}")
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// The folder of the ledgers; made when it is missing.
+    pub runs_dir: PathBuf,
+    /// What an acknowledged append promises.
+    pub durability: Durability,
+    /// Where the times of events come from.
+    pub clock: Clock,
+}
+
+/// The ledgers of all runs: a cheap handle, clones share everything.
+///
+/// Methods that are not `async` read the disk on the calling thread.
+#[derive(Clone)]
+pub struct Store(Arc<Shelf>);
+
+/// Runs, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// The runs, damaged ones included.
+    pub runs: Vec<Summary>,
+    /// Whether there are older runs that were not asked for.
+    pub has_more: bool,
+    /// Names of files that look like ledgers and name no run; at most 100.
+    pub foreign: Vec<String>,
+}
+
+impl Store {
+    /// Opens the folder, making it first if it is missing, for its owner alone.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        Ok(Self(Arc::new(Shelf {
+            folder: Folder::open_or_make(&options.runs_dir)?,
+            durability: options.durability,
+            clock: options.clock,
+            health: Health::default(),
+            flusher: Flusher::default(),
+        })))
+    }
+
+    /// Starts the ledger of a new run. `run_started` is durable, and so is the name of its file, when
+    /// this returns; when the store is relaxed, it is in the file, without a change of thread.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`]; [`StoreError::Unavailable`] after an earlier failure; and
+    /// [`StoreError::Record`] when this very write fails, after which no file is left.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, unless the store is relaxed.
+    pub async fn create(
+        &self,
+        run_id: RunId,
+        started: RunStarted,
+    ) -> Result<(Recorder, Appended), StoreError> {
+        let shelf = Arc::clone(&self.0);
+        match shelf.durability {
+            Durability::Relaxed => create(&shelf, run_id, started),
+            Durability::Sync => {
+                tokio::task::spawn_blocking(move || create(&shelf, run_id, started))
+                    .await
+                    .unwrap_or(Err(StoreError::ShutDown))
+            }
+        }
+    }
+
+    /// Takes up the ledger of a run whose writer is gone.
+    ///
+    /// An end of the file that is no event, as a cut-off write leaves it, is kept in a file of its own
+    /// beside the ledger, cut off, and reported by a `custom` event named
+    /// [`TORN_TAIL`](super::TORN_TAIL). Everything else that is wrong with the file is an error, and
+    /// the file is left as it is. It can be killed at any point and called again.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Locked`] by a writer that is not gone,
+    /// [`StoreError::Ended`], [`StoreError::NeverStarted`], [`StoreError::ReadOnly`] for a ledger of
+    /// the original system, [`StoreError::Corrupt`], [`StoreError::Unavailable`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn recover(&self, run_id: &RunId) -> Result<Recorder, StoreError> {
+        let (shelf, run_id) = (Arc::clone(&self.0), run_id.clone());
+        tokio::task::spawn_blocking(move || {
+            shelf.health.check_or_probe(&shelf.folder, &shelf.clock)?;
+            recover(&shelf, &run_id)
+        })
+        .await
+        .unwrap_or(Err(StoreError::ShutDown))
+    }
+
+    /// Whether ledgers can be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] from the first failed write on, until a probe succeeds.
+    pub fn healthy(&self) -> Result<(), StoreError> {
+        self.0.health.check()
+    }
+
+    /// Tries to write to the folder; success makes the store healthy again. [`Store::create`] does
+    /// this by itself, once a second at most.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn probe(&self) -> Result<(), StoreError> {
+        self.0.health.probe(&self.0.folder)
+    }
+
+    /// The file of a run, whether it exists or not.
+    pub fn path_of(&self, run_id: &RunId) -> PathBuf {
+        self.0.folder.path().join(file_name(run_id))
+    }
+
+    /// The newest `limit` runs by the time in their ids. A ledger that is damaged, or is not one, is
+    /// shown as such.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn list(&self, limit: usize) -> Result<Listing, StoreError> {
+        let folder = &self.0.folder;
+        let failed = |source| folder.failed("list", "", source);
+        let mut listing = Listing::default();
+        let mut newest = BinaryHeap::new();
+        for name in folder.names().map_err(failed)? {
+            let name = name.map_err(failed)?;
+            let Some(stem) = name.strip_suffix(SUFFIX) else {
+                continue;
+            };
+            match stem.parse::<RunId>() {
+                Ok(run_id) => newest.push(Reverse((start_millis(&run_id), run_id))),
+                Err(_) if listing.foreign.len() < FOREIGN_MAX => listing.foreign.push(name),
+                Err(_) => {}
+            }
+            if newest.len() > limit {
+                newest.pop();
+                listing.has_more = true;
+            }
+        }
+        let holders = Holders::now();
+        for Reverse((_, run_id)) in newest.into_sorted_vec() {
+            match self.summarize(&run_id, |file| holders.of(file)) {
+                Ok(summary) => listing.runs.push(summary),
+                // It was removed since its name was read.
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => listing.runs.push(Summary::unreadable(&run_id, &error)),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// A run at a glance, from the first and the last line of its ledger.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read. Damage is no error; the summary shows it.
+    pub fn summary(&self, run_id: &RunId) -> Result<Summary, StoreError> {
+        self.summarize(run_id, |file| Holders::now().of(file))
+    }
+
+    fn summarize(
+        &self,
+        run_id: &RunId,
+        writer_of: impl FnOnce(&File) -> Option<u32>,
+    ) -> Result<Summary, StoreError> {
+        let file = self.open_ledger(run_id)?;
+        summarize(run_id, &file, || writer_of(&file))
+            .map_err(|source| self.unreadable(run_id, source))
+    }
+
+    /// Lines from the event numbered `from_seq` on, at most `limit` of them and at most
+    /// [`PAGE_LINES_MAX`](super::PAGE_LINES_MAX). It has to pass over all lines before them; whoever
+    /// reads on from page to page uses [`Store::follow`] with the position that the page names.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read. Damage is no error; the page shows it.
+    pub fn read(&self, run_id: &RunId, from_seq: u64, limit: usize) -> Result<Page, StoreError> {
+        let mut follower = self.follow(run_id, Position::default())?;
+        follower.skip_to(from_seq)?;
+        follower.page(limit)
+    }
+
+    /// Reads a ledger line by line from `from` on, also while it grows.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be opened.
+    pub fn follow(&self, run_id: &RunId, from: Position) -> Result<Follower, StoreError> {
+        Ok(Follower::new(
+            run_id.clone(),
+            self.open_ledger(run_id)?,
+            from,
+        ))
+    }
+
+    /// A value that was too large for its line, whole.
+    ///
+    /// # Errors
+    /// [`StoreError::Blob`] when it is missing or not the value that was stored.
+    pub fn blob(&self, run_id: &RunId, reference: &BlobRef) -> Result<Vec<u8>, StoreError> {
+        blob::load(&self.0.folder, run_id, reference)
+    }
+
+    /// An event of `run_id` with every value in its place that was too large for the line.
+    ///
+    /// # Errors
+    /// As [`Store::blob`], and [`StoreError::BlobContent`].
+    pub fn whole(&self, run_id: &RunId, event: Event) -> Result<Event, StoreError> {
+        blob::restore(&self.0.folder, run_id, event)
+    }
+
+    /// Checks a ledger from its first line to its last; with `noted`, also that it still holds the
+    /// line that was its newest when that was noted.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read. Whatever is wrong is in the report.
+    pub fn verify(&self, run_id: &RunId, noted: Option<Head>) -> Result<VerifyReport, StoreError> {
+        let file = self.open_ledger(run_id)?;
+        verify(&self.0.folder, run_id, file, noted)
+            .map_err(|source| self.unreadable(run_id, source))
+    }
+
+    fn open_ledger(&self, run_id: &RunId) -> Result<File, StoreError> {
+        open_ledger(&self.0.folder, run_id)
+    }
+
+    fn unreadable(&self, run_id: &RunId, source: io::Error) -> StoreError {
+        self.0.folder.failed("read", &file_name(run_id), source)
+    }
+}
+
+/// As [`Store::verify`], for a ledger anywhere. Its blobs are looked for beside it.
+///
+/// # Errors
+/// [`StoreError::NotALedger`] when the file is not named after a run; or it cannot be read.
+pub fn verify_file(path: &Path, noted: Option<Head>) -> Result<VerifyReport, StoreError> {
+    let run_id: RunId = path
+        .file_name()
+        .and_then(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok())
+        .ok_or_else(|| StoreError::NotALedger {
+            path: path.to_owned(),
+        })?;
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
+    let file = open_ledger(&folder, &run_id)?;
+    verify(&folder, &run_id, file, noted)
+        .map_err(|source| folder.failed("read", &file_name(&run_id), source))
+}
+
+fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, StoreError> {
+    let name = file_name(run_id);
+    folder.open_read(&name).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => StoreError::NotFound {
+            run_id: run_id.clone(),
+        },
+        _ => folder.failed("open", &name, error),
+    })
+}
+
+fn create(
+    shelf: &Arc<Shelf>,
+    run_id: RunId,
+    mut started: RunStarted,
+) -> Result<(Recorder, Appended), StoreError> {
+    let folder = &shelf.folder;
+    let name = file_name(&run_id);
+    shelf.health.check_or_probe(folder, &shelf.clock)?;
+    if is_of_the_original_system(&run_id) {
+        return Err(StoreError::ReadOnly { run_id });
+    }
+    let file = folder
+        .create_new(&name)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists {
+                run_id: run_id.clone(),
+            },
+            _ => folder.failed("make", &name, error),
+        })?;
+    if !lock::try_exclusive(&file).map_err(|error| folder.failed("lock", &name, error))? {
+        let pid = Holders::now().of(&file);
+        return Err(StoreError::Locked { run_id, pid });
+    }
+    started.durability = Some(shelf.durability);
+    let writer = Writer::new(file, &run_id, Head::default());
+    let blobs = Blobs::new(&run_id);
+    let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, State::default(), blobs);
+    match start(shelf, &recorder, started) {
+        Ok(appended) => Ok((recorder, appended)),
+        Err(error) => {
+            // Nobody was told of this run. If the file stays, it is shown as one without an event.
+            let _removed = folder.remove(&name);
+            Err(error)
+        }
+    }
+}
+
+fn start(shelf: &Shelf, recorder: &Recorder, started: RunStarted) -> Result<Appended, StoreError> {
+    let appended = recorder
+        .record_durable_blocking(Origin::Host, &started.into())
+        .map_err(|source| StoreError::Record {
+            run_id: recorder.run_id().clone(),
+            source,
+        })?;
+    if shelf.durability == Durability::Sync {
+        shelf.folder.sync().map_err(|error| StoreError::Record {
+            run_id: recorder.run_id().clone(),
+            source: recorder.poison("sync of the folder", error),
+        })?;
+    }
+    Ok(appended)
+}
+
+/// The time that an id names, in milliseconds since 1970.
+fn start_millis(run_id: &RunId) -> i64 {
+    let id = run_id.as_str().trim_start_matches("run_");
+    let original = || {
+        let digit = |range| id.get(range).unwrap_or_default();
+        let (date, time) = (
+            [digit(0..4), digit(4..6), digit(6..8)],
+            [digit(9..11), digit(11..13)],
+        );
+        let seconds = [digit(13..15), digit(15..18)];
+        let moment = format!(
+            "{}T{}:{}Z",
+            date.join("-"),
+            time.join(":"),
+            seconds.join(".")
+        );
+        moment
+            .parse()
+            .map_or(0, |moment: Timestamp| moment.unix_micros() / 1000)
+    };
+    if is_of_the_original_system(run_id) {
+        original()
+    } else {
+        id.get(..12)
+            .and_then(|millis| i64::from_str_radix(millis, 16).ok())
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_both_systems_name_their_time() {
+        let at = |id: &str| start_millis(&id.parse().unwrap());
+        assert_eq!(
+            at("run_20260513T170216042_9f86d081884c7d65"),
+            1_778_691_736_042
+        );
+        assert_eq!(at("run_20269913T170216042_9f86d081884c7d65"), 0);
+        assert_eq!(at("run_0190a0a0a0a07000800000000000abcd"), 0x0190_a0a0_a0a0);
+    }
+}

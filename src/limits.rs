@@ -1,0 +1,277 @@
+//! Every bound on a run, with its unit and the reason for it.
+//!
+//! No limit is optional. Each has a default, a maximum and a [`Source`] that is recorded and shown, so
+//! that a run that met one can say which it was, how large it was, and which key changes it. What a
+//! skill's manifest asks for can only lower what the operator set.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+const HOUR_MS: u64 = 60 * 60 * 1000;
+
+/// Where the value of a limit came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The default that this crate ships.
+    Default,
+    /// The operator's `config.toml`.
+    Config,
+    /// The skill's own `skill.toml`, which asked for less than the operator allows.
+    Manifest,
+    /// The caller of this one run.
+    Call,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Config => "config",
+            Self::Manifest => "manifest",
+            Self::Call => "call",
+        })
+    }
+}
+
+macro_rules! limit_keys {
+    ($($(#[$doc:meta])+ $variant:ident as $field:ident, $default:expr, $max:expr;)+) => {
+        /// Names one limit. The name, as it stands in `[limits]` of `config.toml` and of `skill.toml`,
+        /// ends in the unit.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum LimitKey { $($(#[$doc])+ $variant,)+ }
+
+        impl LimitKey {
+            /// Every limit, in the order in which they are shown.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The key in configuration and manifest.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($field),)+ }
+            }
+
+            /// The value when nobody set one.
+            pub fn default_value(self) -> u64 {
+                match self { $(Self::$variant => $default,)+ }
+            }
+
+            /// The largest value that is accepted; the smallest is 1.
+            pub fn max_value(self) -> u64 {
+                match self { $(Self::$variant => $max,)+ }
+            }
+        }
+
+        /// The limits of one run.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Limits { $($field: Limit,)+ }
+
+        impl Limits {
+            /// The value of one limit and where it came from.
+            pub fn get(&self, key: LimitKey) -> Limit {
+                match key { $(LimitKey::$variant => self.$field,)+ }
+            }
+
+            fn slot(&mut self, key: LimitKey) -> &mut Limit {
+                match key { $(LimitKey::$variant => &mut self.$field,)+ }
+            }
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($field: Limit { value: $default, source: Source::Default },)+ }
+            }
+        }
+    };
+}
+
+limit_keys! {
+    /// Wall time from the moment the guest starts, waiting in host calls included. Protects callers
+    /// from a run that never ends.
+    WallTimeMs as wall_time_ms, 60_000, 24 * HOUR_MS;
+    /// Time the guest computes, counted in ticks of the engine's epoch (10 ms). Protects the other
+    /// runs on the machine from one that spins.
+    CpuTimeMs as cpu_time_ms, 30_000, 24 * HOUR_MS;
+    /// Instructions the guest may execute, roughly one unit each. Unlike time it is deterministic, so
+    /// it cuts off at the same place on every machine; the default never does.
+    Fuel as fuel, u64::MAX, u64::MAX;
+    /// All linear memories of the guest, summed. Protects the host from a guest that grows.
+    MemoryBytes as memory_bytes, 256 * MIB, 4 * GIB;
+    /// Elements of all tables of the guest, summed: host memory that is not in a linear memory.
+    TableElements as table_elements, 20_000, 1_000_000;
+    /// The JSON text of the result. Protects ledgers and callers.
+    OutputBytes as output_bytes, 4 * MIB, 64 * MIB;
+    /// What one host call may carry out of the guest, summed over its strings and lists. Protects the
+    /// host's heap, which a guest's memory limit does not cover.
+    HostCallBytes as host_call_bytes, 8 * MIB, 128 * MIB;
+    /// Calls of host functions that reach a tool, a model, a person or another skill.
+    HostCalls as host_calls, 10_000, 1_000_000;
+    /// Runs within runs. Protects from skills that hand work to each other for ever.
+    NestingDepth as nesting_depth, 8, 64;
+    /// Text of log lines, standard output and standard error, summed; what is above it is counted
+    /// and dropped. Protects the ledger.
+    LogBytes as log_bytes, MIB, 256 * MIB;
+    /// Events that the guest adds to its ledger, log lines included. Protects the ledger.
+    GuestEvents as guest_events, 100_000, 10_000_000;
+}
+
+/// One limit's value and origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// In the unit that the key's name ends in.
+    pub value: u64,
+    /// Who set it.
+    pub source: Source,
+}
+
+/// Values that a configuration, a manifest or a call sets, by key.
+pub type LimitOverrides = BTreeMap<String, i64>;
+
+impl Limits {
+    /// Just the number.
+    pub fn value(&self, key: LimitKey) -> u64 {
+        self.get(key).value
+    }
+
+    /// Applies the values of one source. An operator's configuration and a call replace; a manifest
+    /// can only lower, and a larger wish of it leaves the operator's value in force.
+    ///
+    /// # Errors
+    /// A key that does not exist, and a value that is 0, negative or above the key's maximum; nothing
+    /// is applied then.
+    pub fn with(mut self, source: Source, overrides: &LimitOverrides) -> Result<Self, LimitError> {
+        for (name, &value) in overrides {
+            let key = LimitKey::ALL
+                .iter()
+                .copied()
+                .find(|key| key.as_str() == name)
+                .ok_or_else(|| LimitError::UnknownKey { name: name.clone() })?;
+            let value = u64::try_from(value)
+                .ok()
+                .filter(|value| (1..=key.max_value()).contains(value))
+                .ok_or(LimitError::OutOfRange {
+                    key: key.as_str(),
+                    value,
+                    max: key.max_value(),
+                })?;
+            let slot = self.slot(key);
+            if source != Source::Manifest || value < slot.value {
+                *slot = Limit { value, source };
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl Serialize for Limits {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            LimitKey::ALL
+                .iter()
+                .map(|&key| (key.as_str(), self.get(key))),
+        )
+    }
+}
+
+/// A limit that was reached: everything that a person needs to change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{} limit of {} reached (set by {})", key.as_str(), limit.value, limit.source)]
+pub struct LimitReached {
+    /// Which limit.
+    pub key: LimitKey,
+    /// Its value and source.
+    pub limit: Limit,
+}
+
+impl LimitReached {
+    /// What to do about it, for a `hint:` line.
+    pub fn hint(&self) -> String {
+        format!(
+            "raise limits.{} in config.toml (at most {}), if the skill is meant to need more",
+            self.key.as_str(),
+            self.key.max_value()
+        )
+    }
+}
+
+/// Why a set of limits was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// No limit has that name.
+    #[error("unknown limit {name:?}: expected one of {}", names())]
+    UnknownKey {
+        /// The name as given.
+        name: String,
+    },
+    /// The value is not between 1 and the maximum.
+    #[error("limit {key} = {value} is out of range: expected 1 to {max}")]
+    OutOfRange {
+        /// The key.
+        key: &'static str,
+        /// The value as given.
+        value: i64,
+        /// The largest value accepted.
+        max: u64,
+    },
+}
+
+fn names() -> String {
+    let names: Vec<&str> = LimitKey::ALL.iter().map(|key| key.as_str()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LimitError, LimitKey, LimitOverrides, Limits, Source};
+
+    fn set(name: &str, value: i64) -> LimitOverrides {
+        LimitOverrides::from([(name.to_owned(), value)])
+    }
+
+    #[test]
+    fn zero_negative_absurd_and_unknown_are_refused() {
+        for value in [0, -1, i64::MIN, 24 * 60 * 60 * 1000 + 1, i64::MAX] {
+            let refused = Limits::default().with(Source::Config, &set("wall_time_ms", value));
+            assert!(
+                matches!(
+                    refused,
+                    Err(LimitError::OutOfRange {
+                        key: "wall_time_ms",
+                        ..
+                    })
+                ),
+                "{value}"
+            );
+        }
+        let refused = Limits::default().with(Source::Config, &set("wall_time", 5));
+        assert!(matches!(refused, Err(LimitError::UnknownKey { .. })));
+    }
+
+    #[test]
+    fn a_manifest_lowers_and_never_raises() {
+        let limits = Limits::default()
+            .with(Source::Config, &set("wall_time_ms", 5_000))
+            .and_then(|limits| limits.with(Source::Manifest, &set("wall_time_ms", 9_000)))
+            .and_then(|limits| limits.with(Source::Manifest, &set("memory_bytes", 65_536)))
+            .unwrap();
+        let wall = limits.get(LimitKey::WallTimeMs);
+        assert_eq!((wall.value, wall.source), (5_000, Source::Config));
+        let memory = limits.get(LimitKey::MemoryBytes);
+        assert_eq!((memory.value, memory.source), (65_536, Source::Manifest));
+    }
+
+    #[test]
+    fn every_default_is_within_its_own_range() {
+        for key in LimitKey::ALL {
+            assert!(
+                (1..=key.max_value()).contains(&key.default_value()),
+                "{}",
+                key.as_str()
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading files of a skill's folder: bounded, and never through a link that leads out of it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::finding::Problem;
+
+/// One skill's folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// As the caller named it.
+    pub(super) path: PathBuf,
+    /// The same without links.
+    root: PathBuf,
+}
+
+/// A file that was read whole.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    /// The file itself, when the name was a link to it.
+    pub(super) target: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self, Problem> {
+        let root = fs::canonicalize(path).map_err(Problem::Unreadable)?;
+        if !root.is_dir() {
+            return Err(Problem::NotAFolder);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            root,
+        })
+    }
+
+    /// The name by which the folder was reached; its own when the path ends in `.` or `..`.
+    pub(super) fn name(&self) -> String {
+        let name = self.path.file_name().or_else(|| self.root.file_name());
+        name.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// A file below the folder; none when there is nothing of that name.
+    pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Content>, Problem> {
+        let path = self.path.join(name);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Problem::Unreadable(error)),
+            Ok(_) => {}
+        }
+        let target = fs::canonicalize(&path).map_err(Problem::Unreadable)?;
+        if !target.starts_with(&self.root) {
+            return Err(Problem::LeadsOutside { target });
+        }
+        let bytes = read_regular(&target, bytes_max)?;
+        Ok(Some(Content { bytes, target }))
+    }
+
+    /// Like [`Folder::read`], for text.
+    pub(super) fn read_text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, Problem> {
+        self.read(name, bytes_max)?
+            .map(|content| String::from_utf8(content.bytes).map_err(|_| Problem::NotUtf8))
+            .transpose()
+    }
+}
+
+/// The content of a regular file. The last part of the path must not be a link, and opening a pipe
+/// does not wait for a writer.
+pub(super) fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Problem> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| Problem::Unreadable(error.into()))?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(Problem::Unreadable)?;
+    if !metadata.is_file() {
+        return Err(Problem::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    // The size can change while the file is read, so it is the reading that is bounded.
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(Problem::Unreadable)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= bytes_max) {
+        Ok(bytes)
+    } else {
+        Err(Problem::TooLarge { bytes_max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{Folder, Problem};
+
+    #[test]
+    fn links_may_stay_inside_and_not_lead_out() {
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(outer.path().join("secret"), "s").unwrap();
+        fs::write(inner.join("file"), "f").unwrap();
+        symlink("../secret", inner.join("out")).unwrap();
+        symlink("file", inner.join("in")).unwrap();
+        symlink("nowhere", inner.join("dangling")).unwrap();
+        let folder = Folder::open(&inner).unwrap();
+
+        assert_eq!(folder.read("in", 1).unwrap().unwrap().bytes, b"f");
+        let out = folder.read("out", 1);
+        assert!(matches!(out, Err(Problem::LeadsOutside { .. })), "{out:?}");
+        let above = folder.read("../secret", 1);
+        assert!(
+            matches!(above, Err(Problem::LeadsOutside { .. })),
+            "{above:?}"
+        );
+        let dangling = folder.read("dangling", 1);
+        assert!(
+            matches!(dangling, Err(Problem::Unreadable(_))),
+            "{dangling:?}"
+        );
+        assert!(folder.read("absent", 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn only_regular_files_up_to_the_bound_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "12345").unwrap();
+        fs::create_dir(dir.path().join("dir")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            dir.path().join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+
+        assert_eq!(folder.read("file", 5).unwrap().unwrap().bytes, b"12345");
+        let large = folder.read("file", 4);
+        assert!(
+            matches!(large, Err(Problem::TooLarge { bytes_max: 4 })),
+            "{large:?}"
+        );
+        for name in ["dir", "pipe"] {
+            let found = folder.read(name, 5);
+            assert!(matches!(found, Err(Problem::NotAFile)), "{name}: {found:?}");
+        }
+    }
+}

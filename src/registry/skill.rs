@@ -1,0 +1,195 @@
+//! One skill, read whole or refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::component::{COMPONENT_BYTES_MAX, COMPONENT_FILE, Component, inspect};
+use super::finding::{FileFindings, Finding, Findings, LoadError, Problem};
+use super::folder::{Content, Folder, read_regular};
+use super::front_matter::{self, FrontMatter, SKILL_FILE, SKILL_FILE_BYTES_MAX};
+use super::manifest::{self, ComponentSection, MANIFEST_BYTES_MAX, MANIFEST_FILE, Manifest};
+use crate::capability::SkillName;
+
+/// The flavor of a skill without a component.
+const PROMPT_FLAVOR: &str = "prompt";
+
+/// A skill as it was when it was loaded. What changes on disk later does not change it.
+#[derive(Debug)]
+pub struct Skill {
+    /// Its name, the same as its folder's.
+    pub name: SkillName,
+    /// What it does and when to use it; empty for a component that was loaded without a folder.
+    pub description: String,
+    /// The license, when the author named one.
+    pub license: Option<String>,
+    /// What it needs around it, when the author said so.
+    pub compatibility: Option<String>,
+    /// Whatever else the author noted.
+    pub metadata: BTreeMap<String, String>,
+    /// Tools that the author expects to be allowed. It grants nothing.
+    pub allowed_tools: Vec<String>,
+    /// SKILL.md below its front matter.
+    pub body: Arc<str>,
+    /// The skill's folder; that of the component file, when it was loaded without one of its own.
+    pub folder: PathBuf,
+    /// The component; none for a skill that is only a prompt.
+    pub component: Option<Component>,
+    /// The manifest; the default one when there is no file.
+    pub manifest: Manifest,
+    /// The language it was written in, or `prompt`; none when nothing tells.
+    pub flavor: Option<String>,
+    /// What is odd about it and does not hinder it.
+    pub warnings: Vec<Finding>,
+}
+
+impl Skill {
+    /// Loads the skill in a folder.
+    ///
+    /// # Errors
+    /// Anything in the folder breaks a rule; the error has everything that does.
+    pub fn from_folder(path: &Path) -> Result<Self, LoadError> {
+        let mut findings = Findings::default();
+        let skill = read_folder(path, &mut findings);
+        finish(path, skill, findings)
+    }
+
+    /// Loads a component without a folder: no text, no manifest, so nothing is asked for. The name is
+    /// made from the file's.
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large or is not a component.
+    pub fn from_wasm(path: &Path) -> Result<Self, LoadError> {
+        let mut findings = Findings::default();
+        let skill = read_wasm(path).map_err(|problem| findings.refuse(path, problem));
+        finish(path, skill.ok(), findings)
+    }
+}
+
+/// Everything that is wrong or odd in a skill's folder, errors first, each by file and place.
+pub fn validate(path: &Path) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    read_folder(path, &mut findings);
+    let (mut errors, warnings) = findings.into_sorted();
+    errors.extend(warnings);
+    errors
+}
+
+fn finish(path: &Path, skill: Option<Skill>, findings: Findings) -> Result<Skill, LoadError> {
+    let (errors, warnings) = findings.into_sorted();
+    match skill {
+        Some(skill) if errors.is_empty() => Ok(Skill { warnings, ..skill }),
+        _ => Err(LoadError {
+            path: path.to_owned(),
+            findings: errors,
+        }),
+    }
+}
+
+fn read_wasm(path: &Path) -> Result<Skill, Problem> {
+    let target = std::fs::canonicalize(path).map_err(Problem::Unreadable)?;
+    let bytes = read_regular(&target, COMPONENT_BYTES_MAX)?;
+    let (component, flavor) = inspect(&Content { bytes, target })?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(Skill {
+        name: SkillName::sanitised(&stem),
+        description: String::new(),
+        license: None,
+        compatibility: None,
+        metadata: BTreeMap::new(),
+        allowed_tools: Vec::new(),
+        body: "".into(),
+        folder: path.parent().unwrap_or(path).to_owned(),
+        component: Some(component),
+        manifest: Manifest::default(),
+        flavor: flavor.map(str::to_owned),
+        warnings: Vec::new(),
+    })
+}
+
+/// Reads every file, also when an earlier one is wrong, so that all that is wrong is told at once. The
+/// skill counts only when no error was found.
+fn read_folder(path: &Path, findings: &mut Findings) -> Option<Skill> {
+    let folder = Folder::open(path)
+        .map_err(|problem| findings.refuse(path, problem))
+        .ok()?;
+    let text = read_skill_file(&folder, findings);
+    let manifest = read_manifest(&folder, findings).unwrap_or_default();
+    let stated = manifest.component.as_ref();
+    let component = read_component(&folder, stated, findings);
+    let (front_matter, body) = text?;
+    let flavor = match &component {
+        None => Some(PROMPT_FLAVOR.to_owned()),
+        Some((_, found)) => stated
+            .and_then(|section| section.flavor.clone())
+            .or_else(|| found.map(str::to_owned)),
+    };
+    Some(Skill {
+        name: front_matter.name,
+        description: front_matter.description,
+        license: front_matter.license,
+        compatibility: front_matter.compatibility,
+        metadata: front_matter.metadata,
+        allowed_tools: front_matter.allowed_tools,
+        body,
+        folder: folder.path,
+        component: component.map(|(component, _)| component),
+        manifest,
+        flavor,
+        warnings: Vec::new(),
+    })
+}
+
+fn read_skill_file(folder: &Folder, findings: &mut Findings) -> Option<(FrontMatter, Arc<str>)> {
+    let file = folder.path.join(SKILL_FILE);
+    let expected = "SKILL.md, the text of the skill";
+    let text = folder
+        .read_text(SKILL_FILE, SKILL_FILE_BYTES_MAX)
+        .and_then(|text| text.ok_or(Problem::Missing { expected }))
+        .map_err(|problem| findings.refuse(&file, problem))
+        .ok()?;
+    let mut in_file = FileFindings { findings, file };
+    let (front_matter, body) = front_matter::parse(&text, &folder.name(), &mut in_file)?;
+    Some((front_matter, body.into()))
+}
+
+fn read_manifest(folder: &Folder, findings: &mut Findings) -> Option<Manifest> {
+    let file = folder.path.join(MANIFEST_FILE);
+    let text = folder
+        .read_text(MANIFEST_FILE, MANIFEST_BYTES_MAX)
+        .map_err(|problem| findings.refuse(&file, problem))
+        .ok()??;
+    Some(manifest::parse(
+        &text,
+        folder,
+        &mut FileFindings { findings, file },
+    ))
+}
+
+fn read_component(
+    folder: &Folder,
+    stated: Option<&ComponentSection>,
+    findings: &mut Findings,
+) -> Option<(Component, Option<&'static str>)> {
+    let file = folder.path.join(COMPONENT_FILE);
+    let inspected = match folder.read(COMPONENT_FILE, COMPONENT_BYTES_MAX) {
+        Ok(Some(content)) => inspect(&content),
+        Ok(None) if stated.is_none() => return None,
+        Ok(None) => Err(Problem::Missing {
+            expected: "skill.wasm, because skill.toml has [component]",
+        }),
+        Err(problem) => Err(problem),
+    };
+    let (component, flavor) = inspected
+        .map_err(|problem| findings.refuse(&file, problem))
+        .ok()?;
+    let expected = stated.and_then(|section| section.sha256.as_ref());
+    if let Some(expected) = expected.filter(|&expected| *expected != component.sha256) {
+        let problem = Problem::DigestMismatch {
+            expected: expected.clone(),
+            found: component.sha256.clone(),
+        };
+        findings.refuse(&file, problem);
+    }
+    Some((component, flavor))
+}

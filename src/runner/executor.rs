@@ -1,0 +1,115 @@
+//! What the runner asks of whoever carries a run out.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::context::RunContext;
+use super::json_object::JsonObject;
+use super::tool_result::ToolCallResult;
+use crate::capability::Policy;
+use crate::executor::Failure;
+use crate::limits::{LimitError, LimitOverrides, Limits};
+use crate::outcome::OutcomeCode;
+
+/// Carries out runs. The runner depends on nothing else, so any embedder, and any test, can be one.
+#[async_trait]
+pub trait Executor: Send + Sync {
+    /// Calls the skill `name` and waits for its answer.
+    ///
+    /// Dropping the future must stop the work. The run's wall-time limit is the executor's to keep;
+    /// the runner keeps the deadline of the call as a whole.
+    ///
+    /// # Errors
+    /// There is no such skill, or it ended without an answer. An answer that says of itself that it is
+    /// an error is not an error here.
+    async fn call_tool(
+        &self,
+        cx: &RunContext,
+        name: &str,
+        arguments: JsonObject,
+    ) -> Result<ToolCallResult, ExecutorError>;
+
+    /// What is known of the skill before it is called; it is recorded in `run_started`. A skill that
+    /// does not exist has a profile too, for its run is recorded like any other.
+    ///
+    /// # Errors
+    /// The call's own limits are refused.
+    fn profile(&self, name: &str, call_limits: &LimitOverrides) -> Result<RunProfile, LimitError> {
+        let _ = name;
+        let limits = Limits::default().with(crate::limits::Source::Call, call_limits)?;
+        Ok(RunProfile {
+            limits: Arc::new(limits),
+            ..RunProfile::default()
+        })
+    }
+}
+
+/// What a run is held to.
+#[derive(Debug, Clone, Default)]
+pub struct RunProfile {
+    /// The skill's handler language.
+    pub flavor: Option<String>,
+    /// SHA-256 of the component, in hexadecimal.
+    pub component_digest: Option<String>,
+    /// What the skill asked for and what it has.
+    pub policy: Policy,
+    /// The bounds, each with its source.
+    pub limits: Arc<Limits>,
+}
+
+/// A call without an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExecutorError {
+    /// No skill has that name.
+    #[error("unknown skill {name:?}")]
+    NotFound {
+        /// The name.
+        name: String,
+        /// A skill whose name is much like it.
+        nearest: Option<String>,
+    },
+    /// The skill is prose only.
+    #[error("skill {name:?} has no component: it is prompt-only and cannot be run")]
+    PromptOnly {
+        /// The name.
+        name: String,
+    },
+    /// The component cannot be loaded.
+    #[error("cannot load skill {name:?}: {reason}")]
+    Load {
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The call ended without an answer.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl ExecutorError {
+    /// The code with which the run ends.
+    pub fn code(&self) -> OutcomeCode {
+        match self {
+            Self::NotFound { .. } => OutcomeCode::NotFound,
+            Self::PromptOnly { .. } | Self::Load { .. } => OutcomeCode::LoadError,
+            Self::Failed(failure) => failure.code,
+        }
+    }
+
+    /// What to do about it, when there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFound { nearest, .. } => Some(match nearest {
+                Some(nearest) => format!("there is a skill {nearest:?}"),
+                None => "skillrun skills list shows the skills there are".to_owned(),
+            }),
+            Self::PromptOnly { .. } => None,
+            Self::Load { hint, .. } => hint.clone(),
+            Self::Failed(failure) => failure.hint.clone(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Turns what a guest does into events of its run's ledger.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::context::RunContext;
+use crate::executor::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost};
+use crate::ledger::{self, Event, Json, LogStream, Origin, RecordError, Recorder};
+use crate::limits::LimitReached;
+use crate::telemetry::chain;
+
+/// One run's record, as its guest reaches it.
+pub(super) struct Journal {
+    recorder: Recorder,
+    facts: RunFacts,
+    /// Steps entered so far; the number is part of a step's id.
+    steps: AtomicU64,
+}
+
+impl Journal {
+    pub(super) fn new(cx: &RunContext, skill_name: &str, skill_body: std::sync::Arc<str>) -> Self {
+        Self {
+            recorder: cx.recorder().clone(),
+            facts: RunFacts {
+                run_id: cx.run_id().to_string(),
+                parent_run_id: cx.parent_run_id().map(ToString::to_string),
+                skill_name: skill_name.to_owned(),
+                skill_body,
+                attempt: 1,
+            },
+            steps: AtomicU64::new(0),
+        }
+    }
+
+    fn record(&self, origin: Origin, event: impl Into<Event>) -> Result<u64, RecordRefused> {
+        match self.recorder.record(origin, &event.into()) {
+            Ok(appended) => Ok(appended.seq),
+            Err(RecordError::Poisoned(failure)) => {
+                // The recorder keeps the failure: the run's terminal event meets it again.
+                tracing::warn!(run_id = %self.recorder.run_id(), %failure, "cannot record an event");
+                Err(RecordRefused::Unavailable)
+            }
+            Err(refused) => Err(RecordRefused::Invalid {
+                reason: chain(&refused),
+            }),
+        }
+    }
+}
+
+impl RunHost for Journal {
+    fn facts(&self) -> &RunFacts {
+        &self.facts
+    }
+
+    fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
+        self.record(Origin::Guest, guest_event(event)?)
+    }
+
+    fn log(
+        &self,
+        level: LogLevel,
+        origin: LogOrigin,
+        message: &str,
+        fields: &[(String, String)],
+    ) -> Result<(), RecordRefused> {
+        let log = ledger::Log {
+            level: match level {
+                LogLevel::Trace => ledger::LogLevel::Trace,
+                LogLevel::Debug => ledger::LogLevel::Debug,
+                LogLevel::Info => ledger::LogLevel::Info,
+                LogLevel::Warn => ledger::LogLevel::Warn,
+                LogLevel::Error => ledger::LogLevel::Error,
+            },
+            message: message.into(),
+            fields: fields_json(fields),
+            stream: match origin {
+                LogOrigin::Interface => None,
+                LogOrigin::Stdout => Some(LogStream::Stdout),
+                LogOrigin::Stderr => Some(LogStream::Stderr),
+            },
+            dropped: None,
+        };
+        self.record(Origin::Guest, log).map(|_seq| ())
+    }
+
+    fn logs_dropped(&self, lines: u64, limit: LimitReached) {
+        let log = ledger::Log {
+            level: ledger::LogLevel::Warn,
+            message: format!("{lines} log lines dropped: {limit}").into(),
+            dropped: Some(lines),
+            ..ledger::Log::default()
+        };
+        let _kept_by_the_recorder = self.record(Origin::Host, log);
+    }
+
+    fn enter(&self, name: &str) -> Result<String, RecordRefused> {
+        let n = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        let node_id = format!("step:{name}#{n}");
+        let enter = ledger::NodeEnter {
+            node_id: node_id.clone(),
+            node_name: name.to_owned(),
+            span_id: None,
+        };
+        self.record(Origin::Guest, enter).map(|_seq| node_id)
+    }
+
+    fn exit(&self, node_id: &str, duration_micros: u64, success: bool) {
+        let exit = ledger::NodeExit {
+            node_id: node_id.to_owned(),
+            duration_micros,
+            success,
+        };
+        let _kept_by_the_recorder = self.record(Origin::Guest, exit);
+    }
+
+    fn denied(&self, denial: Denial<'_>) {
+        let denied = ledger::Denied {
+            capability: denial.capability.to_owned(),
+            rule: Some(denial.rule.to_owned()),
+            wanted: denial.wanted.into(),
+            ..ledger::Denied::default()
+        };
+        let _kept_by_the_recorder = self.record(Origin::Host, denied);
+    }
+}
+
+/// Log fields as a JSON object; a name that comes twice stands there twice.
+fn fields_json(fields: &[(String, String)]) -> Option<Json> {
+    if fields.is_empty() {
+        return None;
+    }
+    struct Fields<'a>(&'a [(String, String)]);
+    impl serde::Serialize for Fields<'_> {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+        }
+    }
+    Json::from_serialize(&Fields(fields)).ok()
+}
+
+fn guest_event(event: GuestEvent<'_>) -> Result<Event, RecordRefused> {
+    let json = |text: &str| {
+        Json::parse(text).map_err(|error| RecordRefused::Invalid {
+            reason: error.to_string(),
+        })
+    };
+    Ok(match event {
+        GuestEvent::ToolCall {
+            call_id,
+            name,
+            arguments,
+        } => ledger::ToolCall {
+            call_id: call_id.to_owned(),
+            name: name.to_owned(),
+            arguments: json(arguments)?,
+            ..ledger::ToolCall::default()
+        }
+        .into(),
+        GuestEvent::ToolResult {
+            call_id,
+            output,
+            is_error,
+        } => ledger::ToolResult {
+            call_id: call_id.to_owned(),
+            output: Some(Json::string(output)),
+            is_error,
+            ..ledger::ToolResult::default()
+        }
+        .into(),
+        GuestEvent::LlmCall {
+            model,
+            provider,
+            prompt_tokens,
+            output_tokens,
+            cost_usd,
+        } => ledger::LlmCall {
+            model: model.to_owned(),
+            provider: provider.to_owned(),
+            prompt_tokens: Some(prompt_tokens),
+            output_tokens: Some(output_tokens),
+            cost_usd: Some(cost_usd),
+            ..ledger::LlmCall::default()
+        }
+        .into(),
+        GuestEvent::StructuredOutput {
+            schema_digest,
+            output,
+        } => ledger::StructuredOutput {
+            schema_digest: Some(schema_digest.to_owned()),
+            output: json(output)?,
+            ..ledger::StructuredOutput::default()
+        }
+        .into(),
+        GuestEvent::Error { message } => ledger::ErrorReport {
+            message: message.into(),
+            ..ledger::ErrorReport::default()
+        }
+        .into(),
+        GuestEvent::Custom { name, payload } => ledger::Custom {
+            name: name.to_owned(),
+            data: Some(json(payload)?),
+        }
+        .into(),
+    })
+}

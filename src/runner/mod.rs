@@ -1,0 +1,274 @@
+//! Runs skills and keeps the record: the only place where ledger, registry and executor meet.
+//!
+//! [`Runner::run`] waits for the answer, [`Runner::start`] returns as soon as the run is on record.
+//! Both write `run_started` durably before anything runs and the terminal event before the run is seen
+//! to end, whatever happens in between: an error, a panic, a cancellation, a future that is dropped.
+
+mod admission;
+mod context;
+mod dispatch;
+mod error;
+mod executor;
+mod journal;
+mod json_object;
+mod skill_executor;
+mod tool_result;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use crate::executor::{Descriptor, EngineError, Failure};
+pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
+pub use error::{FailedRun, RunError};
+pub use executor::{Executor, ExecutorError, RunProfile};
+pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
+pub use skill_executor::SkillExecutor;
+pub use tool_result::{ContentBlock, ToolCallResult};
+
+use self::admission::Admission;
+use self::dispatch::Dispatch;
+use crate::clock::{Clock, Timestamp};
+use crate::config;
+use crate::executor::Seed;
+use crate::id::RunId;
+use crate::ledger::{Head, Json, RunStarted, Store};
+use crate::limits::{LimitKey, LimitOverrides, LimitReached};
+use crate::outcome::OutcomeCode;
+
+/// The deadline of a call that sets none: as long as a wall-time limit may be. Protects from an
+/// executor that keeps no limit of its own.
+const DEADLINE_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// One request for a run.
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    /// The name of the skill.
+    pub skill: String,
+    /// The skill's handler language, when the caller knows better than the executor.
+    pub flavor: Option<String>,
+    /// What the skill is given, as the caller spelled it.
+    pub input: JsonObject,
+    /// The id of the run; none: a new one.
+    pub run_id: Option<RunId>,
+    /// Limits for this run alone.
+    pub limits: LimitOverrides,
+    /// Bounds the call as a whole, loading included and waiting for admission not.
+    pub deadline: Duration,
+}
+
+impl StartOptions {
+    /// A run of `skill` with this input and nothing else set.
+    pub fn new(skill: impl Into<String>, input: JsonObject) -> Self {
+        Self {
+            skill: skill.into(),
+            flavor: None,
+            input,
+            run_id: None,
+            limits: LimitOverrides::new(),
+            deadline: DEADLINE_DEFAULT,
+        }
+    }
+}
+
+/// A run that ended with an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOutcome {
+    /// The run.
+    pub run_id: RunId,
+    /// The time of its first event.
+    pub started_at: Timestamp,
+    /// [`OutcomeCode::Ok`], or [`OutcomeCode::SkillError`] when the answer says that it is an error.
+    pub code: OutcomeCode,
+    /// The answer.
+    pub result: ToolCallResult,
+    /// Microseconds of work, time in the queue apart.
+    pub duration_micros: u64,
+    /// The last line of the ledger; whoever keeps it can tell later that no line is missing.
+    pub head: Head,
+}
+
+/// A run that is on record and going on.
+#[derive(Debug)]
+pub struct Started {
+    /// The run.
+    pub run_id: RunId,
+    /// The time of its first event.
+    pub started_at: Timestamp,
+    /// The way to its end. Dropping it changes nothing.
+    pub handle: RunHandle,
+}
+
+/// The way to the end of a run that was started.
+#[derive(Debug)]
+pub struct RunHandle {
+    cancellation: CancellationToken,
+    work: JoinHandle<Result<RunOutcome, RunError>>,
+}
+
+impl RunHandle {
+    /// Cancels the run; it ends within a moment, and [`RunHandle::wait`] tells when.
+    pub fn cancel(&self) {
+        self.cancellation.cancel();
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// The run has no answer. [`RunError::ShuttingDown`] when the runtime itself stopped.
+    pub async fn wait(self) -> Result<RunOutcome, RunError> {
+        self.work.await.unwrap_or(Err(RunError::ShuttingDown))
+    }
+}
+
+/// What a runner is made of.
+pub struct RunnerOptions {
+    /// Where ledgers go.
+    pub store: Store,
+    /// Who carries runs out.
+    pub executor: Arc<dyn Executor>,
+    /// How many go on at once and how many wait.
+    pub admission: config::Admission,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
+/// Runs skills and keeps the record. Cheap to clone; clones share admission and shutdown.
+#[derive(Clone)]
+pub struct Runner(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    executor: Arc<dyn Executor>,
+    admission: Admission,
+    clock: Clock,
+    shutdown: CancellationToken,
+    work: TaskTracker,
+}
+
+impl Runner {
+    /// A runner that takes runs at once.
+    pub fn new(options: RunnerOptions) -> Self {
+        Self(Arc::new(Inner {
+            store: options.store,
+            executor: options.executor,
+            admission: Admission::new(options.admission),
+            clock: options.clock,
+            shutdown: CancellationToken::new(),
+            work: TaskTracker::new(),
+        }))
+    }
+
+    /// The store that the ledgers are in.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Runs a skill and waits for its answer. The caller's cancellation flows through, and so does
+    /// dropping the future: either stops the guest and is recorded as `cancelled`.
+    ///
+    /// # Errors
+    /// The run was refused before anything was written, or it is on record and has no answer.
+    pub async fn run(&self, caller: Caller, options: StartOptions) -> Result<RunOutcome, RunError> {
+        let dispatch = self.begin(caller, options).await?;
+        dispatch.carry_out(&*self.0.executor).await
+    }
+
+    /// Starts a run and returns once its first event is durable, so that its id can be given away at
+    /// once. The work keeps the caller's trace and request ids and not its cancellation: it ends on
+    /// [`RunHandle::cancel`], at its deadline, with the run that it is inside of, or when the process
+    /// shuts down.
+    ///
+    /// # Errors
+    /// The run was refused before anything was written.
+    pub async fn start(&self, caller: Caller, options: StartOptions) -> Result<Started, RunError> {
+        let dispatch = self.begin(caller.detached(), options).await?;
+        let (run_id, started_at) = (dispatch.cx.run_id().clone(), dispatch.started_at);
+        let cancellation = dispatch.cx.cancellation().clone();
+        let executor = Arc::clone(&self.0.executor);
+        let work = async move { dispatch.carry_out(&*executor).await };
+        Ok(Started {
+            run_id,
+            started_at,
+            handle: RunHandle {
+                cancellation,
+                work: self.0.work.spawn(work),
+            },
+        })
+    }
+
+    /// Takes no more runs, interrupts those that go on, and waits until each has its terminal event.
+    /// They can be resumed.
+    pub async fn shutdown(&self) {
+        self.0.shutdown.cancel();
+        self.0.work.close();
+        self.0.work.wait().await;
+    }
+
+    /// Everything up to the durable first event. Nothing is written when it fails.
+    async fn begin(&self, caller: Caller, options: StartOptions) -> Result<Dispatch, RunError> {
+        let inner = &self.0;
+        if options.skill.is_empty() {
+            return Err(RunError::NoSkill);
+        }
+        if inner.shutdown.is_cancelled() {
+            return Err(RunError::ShuttingDown);
+        }
+        let profile = inner.executor.profile(&options.skill, &options.limits)?;
+        let depth_limit = profile.limits.get(LimitKey::NestingDepth);
+        if caller.depth() > depth_limit.value {
+            return Err(RunError::TooDeep(LimitReached {
+                key: LimitKey::NestingDepth,
+                limit: depth_limit,
+            }));
+        }
+        let ticket = inner.admission.ask(caller.depth()).map_err(|_full| {
+            let bounds = inner.admission.bounds();
+            RunError::Busy {
+                at_once_max: bounds.at_once_max,
+                queue_max: bounds.queue_max,
+            }
+        })?;
+        let mut seed = Seed::default();
+        rand::rng().fill_bytes(&mut seed);
+        let run_id = options.run_id.unwrap_or_else(RunId::generate);
+        let started = RunStarted {
+            skill: options.skill.clone(),
+            flavor: options.flavor.or_else(|| profile.flavor.clone()),
+            input: options.input.json().clone(),
+            input_digest: Some(options.input.digest().to_string()),
+            parent_run_id: caller.parent().cloned(),
+            trace_id: caller.trace_id().map(str::to_owned),
+            component_digest: profile.component_digest.clone(),
+            policy: Json::from_serialize(&profile.policy).ok(),
+            limits: Json::from_serialize(&*profile.limits).ok(),
+            seed: Some(hex(&seed)),
+            ..RunStarted::default()
+        };
+        let (recorder, appended) = inner
+            .store
+            .create(run_id.clone(), started)
+            .await
+            .map_err(|source| RunError::NoLedger { run_id, source })?;
+        Ok(Dispatch {
+            cx: RunContext::new(recorder, caller, profile, seed),
+            started_at: appended.time,
+            ticket,
+            skill: options.skill,
+            input: options.input,
+            deadline: options.deadline,
+            clock: inner.clock.clone(),
+            shutdown: inner.shutdown.clone(),
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits =
+        |byte: &u8| [byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16));
+    bytes.iter().flat_map(digits).flatten().collect()
+}

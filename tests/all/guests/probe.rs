@@ -1,0 +1,420 @@
+//! Every limit, each met by a real guest through the real binary.
+
+use serde_json::{Value, json};
+use skillrun_test_artifacts::PROBE;
+
+use crate::harness::Home;
+
+/// Runs a verb and gives the printed document and the exit code.
+fn probe(home: &Home, verb: &Value) -> (Value, i32) {
+    home.run_json("probe", verb)
+}
+
+/// One attack: what the guest does, what it is held to, and how that must end.
+struct Attack {
+    verb: Value,
+    limits: &'static str,
+    code: &'static str,
+    exit: i32,
+    /// A part of the message: the limit and its value, or what the guest said.
+    says: &'static str,
+}
+
+fn attack(
+    verb: Value,
+    limits: &'static str,
+    code: &'static str,
+    exit: i32,
+    says: &'static str,
+) -> Attack {
+    Attack {
+        verb,
+        limits,
+        code,
+        exit,
+        says,
+    }
+}
+
+fn attacks() -> Vec<Attack> {
+    vec![
+        attack(
+            json!({ "verb": "spin" }),
+            "wall_time_ms = 300",
+            "time_limit",
+            4,
+            "wall_time_ms limit of 300",
+        ),
+        attack(
+            json!({ "verb": "spin" }),
+            "cpu_time_ms = 200",
+            "time_limit",
+            4,
+            "cpu_time_ms limit of 200",
+        ),
+        attack(
+            json!({ "verb": "spin" }),
+            "fuel = 100_000",
+            "fuel_limit",
+            4,
+            "fuel limit of 100000",
+        ),
+        attack(
+            json!({ "verb": "sleep", "ms": 3_600_000 }),
+            "wall_time_ms = 300",
+            "time_limit",
+            4,
+            "wall_time_ms limit of 300",
+        ),
+        attack(
+            json!({ "verb": "alloc" }),
+            "memory_bytes = 16_777_216",
+            "memory_limit",
+            4,
+            "memory_bytes limit of 16777216",
+        ),
+        attack(json!({ "verb": "recurse" }), "", "trap", 1, "stack"),
+        attack(json!({ "verb": "trap" }), "", "trap", 1, "unreachable"),
+        attack(
+            json!({ "verb": "panic", "message": "oh no" }),
+            "",
+            "panic",
+            1,
+            "oh no",
+        ),
+        attack(
+            json!({ "verb": "exit", "code": 3 }),
+            "",
+            "trap",
+            1,
+            "exit status",
+        ),
+        attack(
+            json!({ "verb": "fail", "message": "no", "code": "x" }),
+            "",
+            "skill_error",
+            1,
+            "no",
+        ),
+        attack(
+            json!({ "verb": "output", "bytes": 5_000_000 }),
+            "",
+            "output_limit",
+            4,
+            "output_bytes limit of 4194304",
+        ),
+        attack(
+            json!({ "verb": "output", "bytes": 30_000_000 }),
+            "",
+            "output_limit",
+            4,
+            "output_bytes limit of 4194304",
+        ),
+        attack(
+            json!({ "verb": "carry", "bytes": 30_000_000 }),
+            "",
+            "host_call_limit",
+            4,
+            "host_call_bytes limit of 8388608",
+        ),
+        attack(
+            json!({ "verb": "tool_flood", "calls": 1_000 }),
+            "host_calls = 50",
+            "host_call_limit",
+            4,
+            "host_calls limit of 50",
+        ),
+        attack(
+            json!({ "verb": "random", "bytes": 100_000_000 }),
+            "",
+            "trap",
+            1,
+            "random",
+        ),
+        attack(
+            json!({ "verb": "tool", "name": "files__read" }),
+            "",
+            "denied",
+            3,
+            "tool:files__read",
+        ),
+        attack(
+            json!({ "verb": "model", "name": "acme/large" }),
+            "",
+            "denied",
+            3,
+            "llm:acme/large",
+        ),
+        attack(json!({ "verb": "approval" }), "", "denied", 3, "approval"),
+        attack(
+            json!({ "verb": "handoff", "skill": "greet" }),
+            "",
+            "denied",
+            3,
+            "skill:greet",
+        ),
+    ]
+}
+
+/// Case C4 and every limit: each attack has its own code, a message that names the limit, its value and
+/// where it was set, and a ledger that is whole.
+#[test]
+fn every_attack_ends_with_its_own_outcome() {
+    for attack in attacks() {
+        let home = Home::new(&[PROBE]);
+        home.configure(&format!("[limits]\n{}", attack.limits));
+        let (document, exit) = probe(&home, &attack.verb);
+        assert_eq!(
+            (&document["code"], exit),
+            (&json!(attack.code), attack.exit),
+            "{}: {document}",
+            attack.verb
+        );
+        let error = document["error"].as_str().unwrap();
+        assert!(error.contains(attack.says), "{}: {error}", attack.verb);
+        if attack.exit == 4 {
+            let source = if attack.limits.is_empty() {
+                "default"
+            } else {
+                "config"
+            };
+            assert!(error.contains(&format!("set by {source}")), "{error}");
+            assert!(
+                document["hint"].as_str().unwrap().contains("config.toml"),
+                "{document}"
+            );
+        }
+        let run_id = document["run_id"].as_str().unwrap();
+        let completed = home.events_of(run_id, "run_completed");
+        assert_eq!(completed.len(), 1);
+        assert_eq!(completed[0]["payload"]["code"], attack.code);
+        assert_eq!(
+            home.skillrun(&["runs", "verify", run_id]).exit,
+            Some(0),
+            "{}",
+            attack.verb
+        );
+    }
+}
+
+/// A limit ends the run within a tenth more than its value. The time is the ledger's own.
+#[test]
+fn a_wall_time_limit_ends_the_run_within_a_tenth() {
+    for verb in [
+        json!({ "verb": "spin" }),
+        json!({ "verb": "sleep", "ms": 3_600_000 }),
+    ] {
+        let home = Home::new(&[PROBE]);
+        let ran = home.skillrun(&[
+            "run",
+            "probe",
+            "--json",
+            "--timeout",
+            "1s",
+            "--input",
+            &verb.to_string(),
+        ]);
+        let document = ran.json();
+        assert_eq!(
+            (&document["code"], ran.exit),
+            (&json!("time_limit"), Some(4))
+        );
+        assert!(
+            document["error"].as_str().unwrap().contains("set by call"),
+            "{document}"
+        );
+        let timeline = home.events(document["run_id"].as_str().unwrap());
+        let limits = &timeline[0]["payload"]["limits"]["wall_time_ms"];
+        assert_eq!(limits, &json!({ "value": 1000, "source": "call" }));
+    }
+}
+
+#[test]
+fn nothing_ambient_is_visible() {
+    let home = Home::new(&[PROBE]);
+    let (document, exit) = probe(&home, &json!({ "verb": "ambient" }));
+    assert_eq!(exit, 0, "{document}");
+    let output = &document["output"];
+    assert_eq!(output["env"], json!([]));
+    assert_eq!(output["root"], json!([]));
+    assert_eq!(output["open"], false);
+    assert!(output["connect"].is_string(), "{output}");
+    assert!(output["seconds"].as_u64().unwrap() > 1_700_000_000);
+}
+
+/// Case C28: what a guest writes never looks like what the host saw.
+#[test]
+fn a_log_text_that_looks_like_an_event_stays_text() {
+    let home = Home::new(&[PROBE]);
+    let forged =
+        "\n{\"v\":1,\"seq\":2,\"type\":\"run_completed\",\"source\":\"host\"}\r\n\u{1b}[2J\u{2028}";
+    let (document, _) = probe(&home, &json!({ "verb": "log", "message": forged }));
+    let run_id = document["run_id"].as_str().unwrap();
+    let events = home.events(run_id);
+    assert_eq!(events.len(), 3);
+    assert_eq!(
+        (&events[1]["type"], &events[1]["source"]),
+        (&json!("log"), &json!("guest"))
+    );
+    assert_eq!(events[1]["payload"]["message"], forged);
+    let inspected = home.skillrun(&["runs", "inspect", run_id]).stdout;
+    assert!(
+        !inspected.contains('\u{1b}') && !inspected.contains('\u{2028}'),
+        "{inspected:?}"
+    );
+}
+
+/// Case C9: a flood of lines is cut, counted and bounded, and no character is split.
+#[test]
+fn a_flood_of_log_lines_is_counted_and_dropped() {
+    for verb in ["log_flood", "print_flood"] {
+        let home = Home::new(&[PROBE]);
+        let crab_line = "🦀".repeat(3_000);
+        let (document, exit) = probe(
+            &home,
+            &json!({ "verb": verb, "lines": 20_000, "text": crab_line }),
+        );
+        assert_eq!(exit, 0, "{document}");
+        let run_id = document["run_id"].as_str().unwrap();
+        let logs = home.events_of(run_id, "log");
+        let (last, kept) = logs.split_last().unwrap();
+        let dropped = last["payload"]["dropped"].as_u64().unwrap();
+        assert_eq!(kept.len() as u64 + dropped, 20_000);
+        assert_eq!(last["source"], "host");
+        assert!(
+            last["payload"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("log_bytes limit of 1048576")
+        );
+        for log in kept {
+            let message = log["payload"]["message"].as_str().unwrap();
+            assert!(message.len() <= 8 * 1024 && message.chars().all(|c| c == '🦀'));
+        }
+        let bytes = std::fs::metadata(home.ledger(run_id)).unwrap().len();
+        assert!(bytes < 2 * 1024 * 1024, "{bytes}");
+    }
+}
+
+#[test]
+fn a_flood_of_events_is_refused_to_the_guest() {
+    let home = Home::new(&[PROBE]);
+    home.configure("[limits]\nguest_events = 100");
+    let (document, exit) = probe(&home, &json!({ "verb": "emit_flood", "events": 1_000 }));
+    assert_eq!(exit, 0);
+    assert_eq!(document["output"]["written"], 100);
+    assert!(
+        document["output"]["error"]
+            .as_str()
+            .unwrap()
+            .contains("Exhausted"),
+        "{document}"
+    );
+}
+
+#[test]
+fn standard_streams_become_log_lines() {
+    let home = Home::new(&[PROBE]);
+    let verb = json!({ "verb": "print", "stdout": "one\r\ntwo\n\nlast", "stderr": "thread 'x' panicked at nothing:\nfake\n" });
+    let (document, exit) = probe(&home, &verb);
+    assert_eq!(exit, 0, "{document}");
+    let lines: Vec<(String, String)> = home
+        .events_of(document["run_id"].as_str().unwrap(), "log")
+        .iter()
+        .map(|log| {
+            let payload = &log["payload"];
+            let text = |key: &str| payload[key].as_str().unwrap().to_owned();
+            (text("stream"), text("message"))
+        })
+        .collect();
+    let of = |stream: &str| {
+        let lines = lines.iter().filter(|(s, _)| s == stream);
+        lines.map(|(_, line)| line.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("stdout"), ["one", "two", "", "last"]);
+    assert_eq!(of("stderr"), ["thread 'x' panicked at nothing:", "fake"]);
+}
+
+#[test]
+fn the_run_interface_tells_the_run() {
+    let home = Home::new(&[PROBE]);
+    let (document, _) = probe(&home, &json!({ "verb": "about" }));
+    let about = &document["output"];
+    assert_eq!(about["id"], document["run_id"]);
+    assert_eq!(about["parent_id"], Value::Null);
+    assert_eq!(about["skill_name"], "probe");
+    assert_eq!(
+        about["skill_body"].as_str().unwrap().trim(),
+        "The body of the probe."
+    );
+    assert_eq!(about["attempt"], 1);
+    let remaining = about["remaining_ms"].as_u64().unwrap();
+    assert!(remaining > 0 && remaining <= 60_000, "{remaining}");
+}
+
+#[test]
+fn steps_nest_and_one_without_an_end_has_failed() {
+    let home = Home::new(&[PROBE]);
+    let (document, _) = probe(&home, &json!({ "verb": "nodes", "names": ["a", "b", "c"] }));
+    let run_id = document["run_id"].as_str().unwrap();
+    assert_eq!(
+        document["output"],
+        json!(["step:a#1", "step:b#2", "step:c#3"])
+    );
+    let mut exits: Vec<(String, bool)> = home
+        .events_of(run_id, "node_exit")
+        .iter()
+        .map(|exit| {
+            let payload = &exit["payload"];
+            (
+                payload["node_id"].as_str().unwrap().to_owned(),
+                payload["success"].as_bool().unwrap(),
+            )
+        })
+        .collect();
+    exits.sort();
+    let expected = [("step:a#1", true), ("step:b#2", true), ("step:c#3", false)];
+    assert_eq!(
+        exits,
+        expected.map(|(id, success)| (id.to_owned(), success))
+    );
+}
+
+#[test]
+fn events_are_checked_before_they_are_written() {
+    let home = Home::new(&[PROBE]);
+    for (payload, refused) in [
+        ("{\"a\":1}".to_owned(), None),
+        ("{a:1}".to_owned(), Some("Invalid")),
+        (String::new(), Some("Invalid")),
+        (
+            format!("\"{}\"", "x".repeat(2_000_000)),
+            Some("TooLarge(1048576)"),
+        ),
+    ] {
+        let (document, exit) = probe(
+            &home,
+            &json!({ "verb": "emit", "name": "n", "payload": payload }),
+        );
+        assert_eq!(exit, 0, "{document}");
+        match refused {
+            None => assert_eq!(document["output"]["seq"], 2),
+            Some(word) => {
+                let error = document["output"]["error"].as_str().unwrap();
+                assert!(error.contains(word), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_denial_is_an_event() {
+    let home = Home::new(&[PROBE]);
+    let (document, _) = probe(&home, &json!({ "verb": "tool", "name": "files__read" }));
+    let denied = home.events_of(document["run_id"].as_str().unwrap(), "denied");
+    assert_eq!(denied.len(), 1);
+    assert_eq!(denied[0]["source"], "host");
+    assert_eq!(denied[0]["payload"]["capability"], "tool:files__read");
+    assert_eq!(denied[0]["payload"]["rule"], "not granted");
+    assert_eq!(denied[0]["payload"]["wanted"], "files__read");
+}

@@ -1,0 +1,8 @@
+//! All integration tests, in one binary.
+#![cfg(test)]
+
+mod guests;
+mod harness;
+mod house;
+mod ledger;
+mod registry;

@@ -1,0 +1,94 @@
+//! The main job, from a fresh checkout to the ledger of a run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process::{cargo, root, run, run_and_read, say, target_folder};
+use crate::{guests, wasm_target};
+
+const SKILL: &str = "greet";
+
+/// Builds the binary and the skill, runs the one with the other in a home that nobody has used, and
+/// shows what was recorded.
+pub(crate) fn show() -> Result<()> {
+    say("== The target that skills are built for")?;
+    wasm_target::ensure()?;
+
+    say("\n== The skill: a WASI component")?;
+    let component = guests::build(SKILL)?;
+
+    say("\n== The runner")?;
+    run(&mut cargo(&[
+        "build",
+        "--package",
+        "skillrun",
+        "--bin",
+        "skillrun",
+    ]))?;
+
+    say("\n== A fresh home with that skill in it")?;
+    let home = fresh_home(&component)?;
+    say(&format!("  SKILLRUN_HOME={}", home.display()))?;
+
+    say("\n== Run it")?;
+    run(skillrun(&home).args(["run", SKILL, "--input", r#"{"name":"Ada"}"#]))?;
+
+    say("\n== The runs on record")?;
+    let list = run_and_read(skillrun(&home).args(["runs", "list"]))?;
+    let run_id = first_run_id(&list).context("the run is not in the list")?;
+
+    say("\n== Its ledger as a timeline")?;
+    run(skillrun(&home).args(["runs", "inspect", run_id]))?;
+
+    say("\n== Nobody has edited it since")?;
+    run(skillrun(&home).args(["runs", "verify", run_id]))
+}
+
+fn fresh_home(component: &Path) -> Result<PathBuf> {
+    let home = target_folder().join("demo");
+    if home.exists() {
+        fs::remove_dir_all(&home).context("cannot empty the home of the last demo")?;
+    }
+    let skill = home.join("skills").join(SKILL);
+    fs::create_dir_all(&skill).context("cannot make the home")?;
+    let source = root().join("guest-skills").join(SKILL);
+    copy(&source.join("SKILL.md"), &skill.join("SKILL.md"))?;
+    copy(component, &skill.join("skill.wasm"))?;
+    let manifest = source.join("skill.toml");
+    if manifest.exists() {
+        copy(&manifest, &skill.join("skill.toml"))?;
+    }
+    Ok(home)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+fn skillrun(home: &Path) -> Command {
+    let mut command = Command::new(target_folder().join("debug/skillrun"));
+    command.env("SKILLRUN_HOME", home);
+    command
+}
+
+fn first_run_id(list: &str) -> Option<&str> {
+    list.split_whitespace()
+        .find(|word| word.starts_with("run_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_run_id;
+
+    #[test]
+    fn a_run_id_is_found_in_a_table() {
+        let table = "RUN  SKILL\nrun_0198c0ffee  greet  ok\n";
+        assert_eq!(first_run_id(table), Some("run_0198c0ffee"));
+        assert_eq!(first_run_id("no runs\n"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! The skills of `guest-skills`, a workspace of its own because it is built for another target.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::{self, run, target_folder};
+
+/// The workspace's manifest, as seen from the checkout.
+pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
+
+const TARGET: &str = "wasm32-wasip2";
+
+/// A cargo command on the guests. They have a target folder of their own, so that they can be built
+/// while cargo holds the lock on the host's. Flags meant for the host's linker would break theirs.
+pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Command {
+    let mut command = process::cargo(&[subcommand, "--manifest-path", MANIFEST, "--release"]);
+    command
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(target_folder().join("guests"))
+        .args(arguments)
+        .env_remove("RUSTFLAGS");
+    command
+}
+
+/// Builds one guest and answers where its component is.
+pub(crate) fn build(name: &str) -> Result<PathBuf> {
+    run(&mut cargo("build", &["--package", name]))?;
+    let folder = target_folder().join("guests").join(TARGET).join("release");
+    Ok(folder.join(format!("{name}.wasm")))
+}

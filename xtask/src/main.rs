@@ -1,0 +1,119 @@
+//! What a developer of skillrun types: `cargo xtask test`, `cargo xtask demo`.
+//!
+//! Every step says what it is about to do before it does it, and the first one that fails ends the
+//! command with its exit code. Nothing is installed outside `target/`, except the wasm32-wasip2
+//! target, which cargo looks for in the toolchain, and Debian packages that are missing.
+
+mod checks;
+mod demo;
+mod guest_toolchains;
+mod guests;
+mod process;
+mod wasm_target;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::checks::Step;
+
+const USAGE: &str = include_str!("usage.txt");
+
+/// One validated command line.
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Setup,
+    Test(Option<Step>),
+    Demo,
+    Help,
+}
+
+impl Task {
+    fn parse(arguments: &[&str]) -> Result<Self> {
+        match arguments {
+            ["setup"] => Ok(Self::Setup),
+            ["test"] => Ok(Self::Test(None)),
+            ["test", "--only", step] => Ok(Self::Test(Some(Step::parse(step)?))),
+            ["demo"] => Ok(Self::Demo),
+            ["help" | "--help" | "-h"] | [] => Ok(Self::Help),
+            other => anyhow::bail!("unknown command {:?}\n\n{USAGE}", other.join(" ")),
+        }
+    }
+
+    fn run(self) -> Result<()> {
+        match self {
+            Self::Setup => checks::setup(),
+            Self::Test(Some(step)) => step.run(),
+            Self::Test(None) => checks::run_all(),
+            Self::Demo => demo::show(),
+            Self::Help => process::say(USAGE.trim_end()),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = Task::parse(&arguments).and_then(|task| {
+        std::env::set_current_dir(process::root()).context("cannot enter the checkout")?;
+        task.run()
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            process::complain(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, Task, USAGE};
+
+    #[test]
+    fn every_command_in_the_usage_text_is_accepted() {
+        let commands: Vec<&str> = USAGE
+            .lines()
+            .skip_while(|line| *line != "Commands:")
+            .filter_map(|line| line.strip_prefix("  "))
+            .filter_map(|line| line.split_once("  ").map(|(command, _)| command))
+            .filter(|command| !command.is_empty())
+            .collect();
+        assert_eq!(
+            commands,
+            ["setup", "test", "test --only STEP", "demo", "help"]
+        );
+        for command in commands {
+            let words: Vec<&str> = command.split(' ').collect();
+            let words: Vec<&str> = words
+                .iter()
+                .map(|&word| if word == "STEP" { "format" } else { word })
+                .collect();
+            assert!(Task::parse(&words).is_ok(), "{command}");
+        }
+    }
+
+    #[test]
+    fn the_usage_text_names_every_step() {
+        for (name, step) in Step::ALL {
+            assert!(USAGE.contains(name));
+            assert_eq!(
+                Task::parse(&["test", "--only", name]).unwrap(),
+                Task::Test(Some(step))
+            );
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for words in [
+            &["tset"][..],
+            &["test", "--only"],
+            &["test", "--only", "x"],
+            &["demo", "x"],
+        ] {
+            assert!(Task::parse(words).is_err(), "{words:?}");
+        }
+    }
+}
