@@ -60,11 +60,15 @@ fn hex_digit(nibble: u8) -> u8 {
     }
 }
 
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
+/// The value of a hexadecimal digit; more than 15 for what is none.
+fn nibble(digit: u8) -> u8 {
+    let (decimal, letter) = (digit.wrapping_sub(b'0'), digit.wrapping_sub(b'a'));
+    if decimal < 10 {
+        decimal
+    } else if letter < 6 {
+        letter + 10
+    } else {
+        u8::MAX
     }
 }
 
@@ -89,11 +93,16 @@ impl FromStr for Digest {
             return Err(malformed());
         }
         let mut bytes = [0; 32];
+        let mut seen = 0;
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = pair
-                .iter()
-                .try_fold(0, |high, &digit| Some(high << 4 | nibble(digit)?))
-                .ok_or_else(malformed)?;
+            if let &[high, low] = pair {
+                let (high, low) = (nibble(high), nibble(low));
+                seen |= high | low;
+                *byte = high << 4 | (low & 0xf);
+            }
+        }
+        if seen > 0xf {
+            return Err(malformed());
         }
         Ok(Self(bytes))
     }

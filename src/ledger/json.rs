@@ -30,7 +30,10 @@ impl Json {
     /// # Errors
     /// `text` is not exactly one JSON value.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        let value: &RawValue = serde_json::from_str(text)?;
+        Self::from_raw(serde_json::from_str(text)?)
+    }
+
+    pub(super) fn from_raw(value: &RawValue) -> Result<Self, JsonError> {
         match compact(value.get()) {
             Cow::Borrowed(_) => Ok(Self(value.to_owned())),
             Cow::Owned(text) => Ok(Self(RawValue::from_string(text)?)),

@@ -185,7 +185,7 @@ impl Record {
             time: envelope.time,
             kind: envelope.kind.into_owned(),
             origin,
-            payload: Json::parse(envelope.payload.get())
+            payload: Json::from_raw(envelope.payload)
                 .map_err(|error| unreadable(error.to_string()))?,
             prev: envelope.prev,
             line: text.into(),

@@ -85,8 +85,9 @@ struct Core {
 /// A line that is in the file and may not be durable.
 struct Written {
     appended: Appended,
-    file: Arc<File>,
     ended: bool,
+    /// What is to be synced; absent when the store is relaxed.
+    file: Option<Arc<File>>,
 }
 
 impl Recorder {
@@ -140,15 +141,17 @@ impl Recorder {
     /// other nothing was written, and the recorder goes on.
     pub fn record(&self, origin: Origin, event: &Event) -> Result<Appended, RecordError> {
         let ledger = &self.0.0;
-        let written = ledger.append(origin, event)?;
-        match ledger.shelf.durability {
-            Durability::Relaxed => ledger.close_if_ended(),
-            Durability::Sync if written.ended => {
-                ledger.sync(&written.file, written.appended.seq)?
-            }
-            Durability::Sync => ledger.flush_soon(written.file),
+        let Written {
+            appended,
+            ended,
+            file,
+        } = ledger.append(origin, event)?;
+        match file {
+            None => ledger.close_if_ended(),
+            Some(file) if ended => ledger.sync(&file)?,
+            Some(file) => ledger.flush_soon(file),
         }
-        Ok(written.appended)
+        Ok(appended)
     }
 
     /// Records an event and returns when it, and every one before it, is durable; when the store is
@@ -166,11 +169,10 @@ impl Recorder {
         event: &Event,
     ) -> Result<Appended, RecordError> {
         let ledger = &self.0.0;
-        let written = ledger.append(origin, event)?;
-        let appended = written.appended;
-        match ledger.shelf.durability {
-            Durability::Relaxed => ledger.close_if_ended(),
-            Durability::Sync => ledger.synced(written).await?,
+        let Written { appended, file, .. } = ledger.append(origin, event)?;
+        match file {
+            None => ledger.close_if_ended(),
+            Some(file) => ledger.synced(file, appended.seq).await?,
         }
         Ok(appended)
     }
@@ -187,12 +189,12 @@ impl Recorder {
         event: &Event,
     ) -> Result<Appended, RecordError> {
         let ledger = &self.0.0;
-        let written = ledger.append(origin, event)?;
-        match ledger.shelf.durability {
-            Durability::Relaxed => ledger.close_if_ended(),
-            Durability::Sync => ledger.sync(&written.file, written.appended.seq)?,
+        let Written { appended, file, .. } = ledger.append(origin, event)?;
+        match file {
+            None => ledger.close_if_ended(),
+            Some(file) => ledger.sync(&file)?,
         }
-        Ok(written.appended)
+        Ok(appended)
     }
 }
 
@@ -232,14 +234,14 @@ impl Ledger {
                 AppendError::Refused(refusal) => refusal,
                 AppendError::Failed(error) => self.poison("write of an event", error),
             })?;
-        let file = Arc::clone(writer.file());
+        let file = durable.then(|| Arc::clone(writer.file()));
         core.head = writer.head();
         core.state = std::mem::take(&mut core.state).after(origin, &event);
         core.ended = matches!(*event, Event::RunCompleted(_));
         Ok(Written {
             appended: Appended { seq, time },
-            file,
             ended: core.ended,
+            file,
         })
     }
 
@@ -273,15 +275,15 @@ impl Ledger {
         RecordError::Poisoned(Arc::clone(failure))
     }
 
-    /// Makes event `seq` durable, and with it every one that is in the file when the sync begins.
-    fn sync(&self, file: &File, seq: u64) -> Result<(), RecordError> {
+    /// Makes every event durable that is in the file when this begins.
+    fn sync(&self, file: &File) -> Result<(), RecordError> {
         let _turn = lock(&self.sync_turn);
         self.sync_is_scheduled.store(false, Ordering::SeqCst);
         if let Some(failure) = self.failure.get() {
             return Err(RecordError::Poisoned(Arc::clone(failure)));
         }
-        if *self.durable.borrow() < seq {
-            let newest = lock(&self.core).head.seq;
+        let newest = lock(&self.core).head.seq;
+        if *self.durable.borrow() < newest {
             // The blobs first, so that a durable line never names one that is not.
             self.blobs
                 .sync(&self.shelf.folder)
@@ -294,17 +296,16 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns when what was written is durable: by a sync of its own, or by one that is about to
-    /// begin for somebody else.
-    async fn synced(self: &Arc<Self>, written: Written) -> Result<(), RecordError> {
-        let Written { appended, file, .. } = written;
+    /// Returns when event `seq` is durable: by a sync of its own, or by one that is about to begin for
+    /// somebody else.
+    async fn synced(self: &Arc<Self>, file: Arc<File>, seq: u64) -> Result<(), RecordError> {
         let mut durable = self.durable.subscribe();
         if !self.sync_is_scheduled.swap(true, Ordering::SeqCst) {
             let ledger = Arc::clone(self);
-            let sync = tokio::task::spawn_blocking(move || ledger.sync(&file, appended.seq));
+            let sync = tokio::task::spawn_blocking(move || ledger.sync(&file));
             return sync.await.unwrap_or(Err(RecordError::ShutDown));
         }
-        while *durable.borrow_and_update() < appended.seq {
+        while *durable.borrow_and_update() < seq {
             if let Some(failure) = self.failure.get() {
                 return Err(RecordError::Poisoned(Arc::clone(failure)));
             }
@@ -323,9 +324,8 @@ impl Ledger {
         let ledger = Arc::clone(self);
         self.shelf.flusher.run_soon(move || {
             ledger.flush_is_scheduled.store(false, Ordering::SeqCst);
-            let newest = lock(&ledger.core).head.seq;
             // A failure is sticky, and so told to whoever records next.
-            let _told_later = ledger.sync(&file, newest);
+            let _told_later = ledger.sync(&file);
         });
     }
 

@@ -98,7 +98,8 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
         Phase::Running | Phase::Paused(_) => {}
     }
     if let Some(torn) = scan.torn {
-        set_aside(folder, &run_id, &file, torn).map_err(failed("cut the torn end off"))?;
+        set_aside(folder, &run_id, &file, torn, &reported)
+            .map_err(failed("cut the torn end off"))?;
     }
     let blobs = Blobs::resume(folder, &run_id).map_err(failed("read the blobs of"))?;
     let writer = Writer::new(file, &run_id, scan.head);
@@ -123,7 +124,13 @@ fn copies(folder: &Folder, run_id: &RunId) -> impl Iterator<Item = io::Result<(S
 }
 
 /// Copies the torn end to a file of its own and cuts it off.
-fn set_aside(folder: &Folder, run_id: &RunId, file: &File, torn: TornTail) -> io::Result<()> {
+fn set_aside(
+    folder: &Folder,
+    run_id: &RunId,
+    file: &File,
+    torn: TornTail,
+    told: &BTreeSet<String>,
+) -> io::Result<()> {
     let tail = || -> io::Result<io::Take<File>> {
         let mut tail = file.try_clone()?;
         tail.seek(SeekFrom::Start(torn.byte))?;
@@ -133,12 +140,14 @@ fn set_aside(folder: &Folder, run_id: &RunId, file: &File, torn: TornTail) -> io
     let mut newest = None;
     for copy in copies(folder, run_id) {
         number += 1;
-        newest = Some(copy?.1);
+        newest = Some(copy?);
     }
-    // A recovery that was killed before it cut left the same bytes as the newest copy.
+    // A recovery that was killed before it cut left the same bytes as the newest copy, untold.
     let is_kept = match newest {
-        Some(mut copy) => Digest::of_reader(&mut copy)? == Digest::of_reader(&mut tail()?)?,
-        None => false,
+        Some((name, mut copy)) if !told.contains(&name) => {
+            Digest::of_reader(&mut copy)? == Digest::of_reader(&mut tail()?)?
+        }
+        _ => false,
     };
     if !is_kept {
         let temporary = format!("{run_id}.torn-new");

@@ -10,24 +10,24 @@ use skillrun_test_artifacts::Guest;
 use tempfile::TempDir;
 
 /// A home folder that goes with the test.
-pub struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 /// What the binary left behind.
 #[derive(Debug)]
-pub struct Ran {
+pub(crate) struct Ran {
     /// The exit code; none when a signal ended it.
-    pub exit: Option<i32>,
+    pub(crate) exit: Option<i32>,
     /// Standard output.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Standard error.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl Home {
     /// A home with these skills installed.
-    pub fn new(guests: &[Guest]) -> Self {
+    pub(crate) fn new(guests: &[Guest]) -> Self {
         let home = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -38,17 +38,17 @@ impl Home {
     }
 
     /// The folder.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// The folder of a skill.
-    pub fn skill(&self, name: &str) -> PathBuf {
+    pub(crate) fn skill(&self, name: &str) -> PathBuf {
         self.path().join("skills").join(name)
     }
 
     /// Puts a guest into the skills folder.
-    pub fn install(&self, guest: &Guest) {
+    pub(crate) fn install(&self, guest: &Guest) {
         let skill = self.skill(guest.name);
         fs::create_dir_all(&skill).unwrap();
         for file in ["SKILL.md", "skill.toml"] {
@@ -61,12 +61,12 @@ impl Home {
     }
 
     /// Writes config.toml.
-    pub fn configure(&self, toml: &str) {
+    pub(crate) fn configure(&self, toml: &str) {
         fs::write(self.path().join("config.toml"), toml).unwrap();
     }
 
     /// The binary with this home, ready for more settings.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_skillrun"));
         command
             .args(arguments)
@@ -77,12 +77,12 @@ impl Home {
     }
 
     /// Runs the binary to its end.
-    pub fn skillrun(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn skillrun(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
     /// Runs the binary to its end with something on standard input.
-    pub fn skillrun_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
+    pub(crate) fn skillrun_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
         let mut child = self.spawn(arguments, Stdio::piped());
         // A binary that refuses early closes the pipe early.
         let _closed = child.stdin.take().unwrap().write_all(stdin);
@@ -90,7 +90,7 @@ impl Home {
     }
 
     /// Starts the binary with its output captured.
-    pub fn spawn(&self, arguments: &[&str], stdin: Stdio) -> Child {
+    pub(crate) fn spawn(&self, arguments: &[&str], stdin: Stdio) -> Child {
         self.command(arguments)
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -100,13 +100,14 @@ impl Home {
     }
 
     /// Runs a skill with `--json` and gives what was printed and the exit code.
-    pub fn run_json(&self, skill: &str, input: &Value) -> (Value, i32) {
-        let ran = self.skillrun(&["run", skill, "--json", "--input", &input.to_string()]);
+    pub(crate) fn run_json(&self, skill: &str, input: &Value) -> (Value, i32) {
+        let arguments = ["run", skill, "--json", "--input", "-"];
+        let ran = self.skillrun_with_stdin(&arguments, input.to_string().as_bytes());
         (ran.json(), ran.exit.unwrap())
     }
 
     /// The events of a run, as its ledger has them.
-    pub fn events(&self, run_id: &str) -> Vec<Value> {
+    pub(crate) fn events(&self, run_id: &str) -> Vec<Value> {
         let ledger = self.ledger(run_id);
         let text = fs::read_to_string(&ledger).unwrap();
         text.lines()
@@ -115,19 +116,19 @@ impl Home {
     }
 
     /// The events of one type.
-    pub fn events_of(&self, run_id: &str, kind: &str) -> Vec<Value> {
+    pub(crate) fn events_of(&self, run_id: &str, kind: &str) -> Vec<Value> {
         let mut events = self.events(run_id);
         events.retain(|event| event["type"] == kind);
         events
     }
 
     /// The path of a run's ledger.
-    pub fn ledger(&self, run_id: &str) -> PathBuf {
+    pub(crate) fn ledger(&self, run_id: &str) -> PathBuf {
         self.path().join("runs").join(format!("{run_id}.jsonl"))
     }
 
     /// The ids of all runs that have a ledger.
-    pub fn run_ids(&self) -> Vec<String> {
+    pub(crate) fn run_ids(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path().join("runs")) else {
             return Vec::new();
         };
@@ -150,7 +151,7 @@ impl Ran {
 
     /// Standard output as one JSON document.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }

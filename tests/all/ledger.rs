@@ -32,8 +32,16 @@ fn open(dir: &Path, durability: Durability) -> Store {
     .unwrap()
 }
 
+/// A store in memory where there is such a folder: recovery syncs whatever the durability, and some
+/// tests recover a thousand times.
 fn relaxed() -> (TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    }
+    .unwrap();
     let store = open(dir.path(), Durability::Relaxed);
     (dir, store)
 }
@@ -341,23 +349,23 @@ async fn an_abandoned_durable_record_still_becomes_part_of_the_ledger() {
 
 #[tokio::test]
 async fn c21_a_ledger_cut_at_any_byte_is_taken_up_after_its_last_whole_line() {
-    let middle = GOLDEN.rfind("{\"v\"").unwrap();
+    let golden = GOLDEN.as_bytes();
     let first = GOLDEN.find('\n').unwrap() + 1;
-    for cut in 0..=middle {
+    let run_id = id(GOLDEN_ID);
+    for cut in 0..golden.len() {
         let (dir, store) = relaxed();
-        let run_id = id(GOLDEN_ID);
-        put(&dir, &GOLDEN.as_bytes()[..cut]);
+        put(&dir, &golden[..cut]);
         let recovered = store.recover(&run_id).await;
-        let kept = GOLDEN[..cut].rfind('\n').map_or(0, |at| at + 1);
+        let kept = golden[..cut]
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
         if cut < first {
             assert!(
                 matches!(recovered, Err(StoreError::NeverStarted { .. })),
                 "{cut}"
             );
-            assert_eq!(
-                fs::read(store.path_of(&run_id)).unwrap(),
-                &GOLDEN.as_bytes()[..cut]
-            );
+            assert_eq!(fs::read(store.path_of(&run_id)).unwrap(), &golden[..cut]);
             continue;
         }
         let recorder = recovered.unwrap();
@@ -365,17 +373,19 @@ async fn c21_a_ledger_cut_at_any_byte_is_taken_up_after_its_last_whole_line() {
             .iter()
             .map(|path| fs::read(path).unwrap())
             .collect();
-        let told = reports(&store, &run_id);
+        let told: Vec<Digest> = reports(&store, &run_id)
+            .into_iter()
+            .map(|report| report.sha256)
+            .collect();
         if kept == cut {
             assert!(torn.is_empty() && told.is_empty(), "{cut}");
         } else {
-            assert_eq!(torn, [&GOLDEN.as_bytes()[kept..cut]], "{cut}");
-            assert_eq!(told.len(), 1, "{cut}");
-            assert_eq!(told[0].sha256, Digest::of(&torn[0]));
+            assert_eq!(torn, [&golden[kept..cut]], "{cut}");
+            assert_eq!(told, [Digest::of(&torn[0])], "{cut}");
         }
         recorder.record(Origin::Guest, &log("goes on")).unwrap();
-        let content = fs::read_to_string(store.path_of(&run_id)).unwrap();
-        assert_eq!(content[..kept], GOLDEN[..kept]);
+        let content = fs::read(store.path_of(&run_id)).unwrap();
+        assert_eq!(content[..kept], golden[..kept]);
         let report = store.verify(&run_id, Some(recorder.head())).unwrap();
         assert_eq!(report.verdict(), Verdict::Running, "{cut}");
     }

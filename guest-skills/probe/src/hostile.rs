@@ -34,10 +34,8 @@ pub(crate) fn trap() -> ! {
 }
 
 /// The number of bytes that came back.
-pub(crate) fn random(bytes: u64) -> Result<usize, getrandom::Error> {
-    let mut buffer = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX)];
-    getrandom::fill(&mut buffer)?;
-    Ok(buffer.len())
+pub(crate) fn random(bytes: u64) -> usize {
+    wasip2::random::random::get_random_bytes(bytes).len()
 }
 
 /// How many events were written before the host refused one, and why it did.

@@ -116,9 +116,7 @@ impl Skill for Probe {
                 log::info(&"c".repeat(bytes));
                 Ok(Value::Null)
             }
-            Verb::Random { bytes } => hostile::random(bytes)
-                .map(|given| json!(given))
-                .map_err(|error| SkillError::new(error.to_string())),
+            Verb::Random { bytes } => Ok(json!(hostile::random(bytes))),
             Verb::LogFlood { lines, text } => {
                 (0..lines).for_each(|_| log::info(&text));
                 Ok(Value::Null)

@@ -32,6 +32,7 @@
 //! ```
 
 use std::fmt;
+use std::io::Write;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -110,7 +111,11 @@ impl Descriptor {
 #[doc(hidden)]
 pub fn run_json<S: Skill>(input: &str) -> Result<String, SkillError> {
     let input = serde_json::from_str(input).map_err(|error| invalid_input(&error))?;
-    let output = S::run(input)?;
+    let output = S::run(input);
+    // A last line without a break stays in the buffer otherwise, for no exit of a process flushes it.
+    // Where nobody reads it there is nothing to be told.
+    let _unread = std::io::stdout().flush();
+    let output = output?;
     serde_json::to_string(&output).map_err(|error| {
         SkillError::new(format!("cannot encode the result: {error}")).with_code("invalid_output")
     })

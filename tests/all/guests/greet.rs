@@ -1,4 +1,4 @@
-//! The main job, as a user does it.
+//! `greet`, as a user runs it: the result is printed, and the ledger it leaves verifies.
 
 use serde_json::json;
 use skillrun_test_artifacts::GREET;
@@ -6,7 +6,7 @@ use skillrun_test_artifacts::GREET;
 use crate::harness::Home;
 
 #[test]
-fn run_prints_the_result_and_leaves_a_ledger_that_verifies() {
+pub(super) fn main_job() {
     let home = Home::new(&[GREET]);
     let ran = home.skillrun(&["run", "greet", "--input", r#"{"name":"Ada"}"#]);
     assert_eq!(ran.exit, Some(0), "{ran:?}");

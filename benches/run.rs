@@ -1,3 +1,0 @@
-//! Raw wasmtime beside a call beside a whole run.
-
-fn main() {}

@@ -1,0 +1,149 @@
+//! The control: wasmtime alone, with the engine configuration of the executor.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker, ResourceTable};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::engine_config::{PoolSize, engine_config};
+
+/// A line about as long as an event.
+const LINE: &[u8] = &[b'x'; 600];
+
+pub(crate) struct Raw {
+    engine: Engine,
+    pre: InstancePre<State>,
+    run: ComponentExportIndex,
+    folder: TempDir,
+}
+
+/// What is written beside each call.
+#[derive(Clone, Copy)]
+pub(crate) enum Files {
+    None,
+    /// Two writes to a file that stays open.
+    OneOpen,
+    /// A file of the call's own: made, locked, written twice, closed.
+    OneEach,
+}
+
+struct State {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+impl Raw {
+    pub(crate) fn new(wasm: &Path) -> Result<Self> {
+        let size = PoolSize {
+            instances_max: 256,
+            memory_bytes_max: 256 * 1024 * 1024,
+            table_elements_max: 20_000,
+        };
+        let engine = Engine::new(&engine_config(size, false))?;
+        let component = Component::new(&engine, fs::read(wasm)?)?;
+        let mut linker = Linker::<State>::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        // The call that is measured makes no host call, so what is behind them does not matter.
+        linker.define_unknown_imports_as_traps(&component)?;
+        let handler = component
+            .get_export_index(None, "skillrun:skill/handler@0.1.0")
+            .context("no handler")?;
+        let run = component
+            .get_export_index(Some(&handler), "run")
+            .context("no run")?;
+        Ok(Self {
+            pre: linker.instantiate_pre(&component)?,
+            engine,
+            run,
+            folder: tempfile::tempdir()?,
+        })
+    }
+
+    pub(crate) fn calls(&self, calls: u32, files: Files) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let mut open = File::create(folder.path().join("open"))?;
+        runtime.block_on(async {
+            for call in 0..calls {
+                match files {
+                    Files::None => self.call().await?,
+                    Files::OneOpen => {
+                        open.write_all(LINE)?;
+                        self.call().await?;
+                        open.write_all(LINE)?;
+                    }
+                    Files::OneEach => {
+                        let path = folder.path().join(call.to_string());
+                        let mut own = OpenOptions::new()
+                            .append(true)
+                            .create_new(true)
+                            .open(path)?;
+                        flock(&own, FlockOperation::NonBlockingLockExclusive)?;
+                        own.write_all(LINE)?;
+                        self.call().await?;
+                        own.write_all(LINE)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn call(&self) -> Result<()> {
+        let state = State {
+            wasi: WasiCtx::builder().build(),
+            table: ResourceTable::new(),
+        };
+        let mut store = Store::new(&self.engine, state);
+        store.set_fuel(u64::MAX)?;
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        let instance = self.pre.instantiate_async(&mut store).await?;
+        let run = instance.get_func(&mut store, self.run).context("no run")?;
+        let run = run.typed::<(&str,), (Result<String, SkillError>,)>(&store)?;
+        let (result,) = run.call_async(&mut store, (r#"{"verb":"noop"}"#,)).await?;
+        anyhow::ensure!(result.is_ok(), "the guest failed");
+        Ok(())
+    }
+
+    pub(crate) fn on_threads(&self, threads: u32, calls: u32) -> Result<()> {
+        thread::scope(|scope| {
+            let work: Vec<_> = (0..threads)
+                .map(|_| scope.spawn(|| self.calls(calls, Files::None)))
+                .collect();
+            for thread in work {
+                thread
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+            }
+            Ok(())
+        })
+    }
+}
+
+#[derive(wasmtime::component::ComponentType, wasmtime::component::Lift)]
+#[component(record)]
+struct SkillError {
+    #[expect(dead_code, reason = "read by nobody, lifted as ours is")]
+    message: String,
+    #[expect(dead_code, reason = "read by nobody, lifted as ours is")]
+    code: String,
+    #[expect(dead_code, reason = "read by nobody, lifted as ours is")]
+    details: String,
+}

@@ -1,0 +1,191 @@
+//! The example skills that are not in Rust: each is built by its own `build.sh`, as an author builds
+//! it, and run by the real binary.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{root, succeed, tool};
+use crate::harness::Home;
+
+struct Example {
+    name: &'static str,
+    flavor: &'static str,
+    /// What its `build.sh` calls.
+    tools: &'static [&'static str],
+}
+
+const TYPESCRIPT: Example = Example {
+    name: "greet-ts",
+    flavor: "ts",
+    tools: &[
+        "node_modules/.bin/jco",
+        "node_modules/.bin/tsc",
+        "node_modules/.bin/esbuild",
+        "node_modules/.bin/componentize-qjs",
+    ],
+};
+
+const PYTHON: Example = Example {
+    name: "greet-py",
+    flavor: "py",
+    tools: &["python/bin/componentize-py"],
+};
+
+impl Example {
+    /// The skill's folder, built when anything that goes into it has changed.
+    #[track_caller]
+    fn build(&self) -> PathBuf {
+        for path in self.tools {
+            tool(path);
+        }
+        let source = root().join("guest-skills").join(self.name);
+        let skill = root().join("target/guests").join(self.name);
+        let stamp = skill.join("inputs.sha256");
+        let wanted = digest(&[
+            source.clone(),
+            root().join("wit"),
+            root().join("tests/toolchains"),
+        ]);
+        let is_fresh = fs::read_to_string(&stamp).is_ok_and(|built_from| built_from == wanted);
+        if !is_fresh || !skill.join("skill.wasm").exists() {
+            succeed(Command::new("bash").arg(source.join("build.sh")));
+            fs::write(&stamp, wanted).unwrap();
+        }
+        skill
+    }
+
+    /// Runs the skill and looks at what it answered and at what is on record.
+    #[track_caller]
+    fn greets(&self) {
+        let home = Home::new(&[]);
+        let skill = self.build();
+        let skill = skill.to_str().unwrap();
+
+        let (document, exit) = home.run_json(skill, &json!({ "name": "Ada" }));
+        assert_eq!(exit, 0, "{document}");
+        let run_id = &document["run_id"];
+        assert_eq!(document["code"], "ok");
+        assert_eq!(
+            document["output"],
+            json!({ "greeting": "Hello, Ada!", "run_id": run_id })
+        );
+
+        let inspected = home
+            .skillrun(&["runs", "inspect", run_id.as_str().unwrap(), "--json"])
+            .json();
+        assert_eq!(inspected["run"]["skill"], self.name);
+        assert_eq!(inspected["run"]["flavor"], self.flavor);
+        assert_eq!(inspected["run"]["status"], "ok");
+        assert_eq!(
+            on_record(&inspected),
+            [
+                "host run_started",
+                "guest node_enter step:compose#1",
+                "guest node_exit step:compose#1 true",
+                "guest log composed a greeting",
+                r#"guest custom greeted "Ada""#,
+                "host run_completed ok",
+            ]
+        );
+    }
+
+    /// Runs the skill on input that it refuses, which differs from language to language inside the
+    /// guest and must not differ outside.
+    #[track_caller]
+    fn refuses(&self) {
+        let home = Home::new(&[]);
+        let skill = self.build();
+        let (document, exit) = home.run_json(skill.to_str().unwrap(), &json!({ "name": "" }));
+        assert_eq!(exit, 1, "{document}");
+        assert_eq!(document["code"], "skill_error");
+        assert_eq!(
+            document["output"],
+            json!({ "code": "invalid_input", "details": null })
+        );
+        let run_id = document["run_id"].as_str().unwrap();
+        let left = &home.events_of(run_id, "node_exit")[0]["payload"];
+        assert_eq!(left["success"], false);
+    }
+}
+
+/// Who says that which event happened, with what the example put into it.
+fn on_record(inspected: &Value) -> Vec<String> {
+    let events = inspected["events"].as_array().unwrap();
+    let words = |event: &Value| {
+        let payload = &event["payload"];
+        let of_payload: &[&Value] = match event["type"].as_str().unwrap() {
+            "node_enter" => &[&payload["node_id"]],
+            "node_exit" => &[&payload["node_id"], &payload["success"]],
+            "log" => &[&payload["message"]],
+            "run_completed" => &[&payload["code"]],
+            "custom" => {
+                let name = payload["name"].as_str().unwrap();
+                return format!("guest custom {name} {}", payload["payload"]);
+            }
+            _ => &[],
+        };
+        let words = [&event["source"], &event["type"]];
+        let words = words.iter().chain(of_payload).map(|word| match word {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    events.iter().map(words).collect()
+}
+
+/// SHA-256 over all files below the folders, with their paths.
+fn digest(folders: &[PathBuf]) -> String {
+    let mut files = Vec::new();
+    for folder in folders {
+        list(folder, &mut files);
+    }
+    files.sort();
+    let mut sha256 = Sha256::new();
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        sha256.update(file.to_string_lossy().as_bytes());
+        sha256.update(bytes.len().to_le_bytes());
+        sha256.update(bytes);
+    }
+    format!("{:x}", sha256.finalize())
+}
+
+fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            list(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_example_in_typescript_greets_and_refuses() {
+    TYPESCRIPT.greets();
+    TYPESCRIPT.refuses();
+}
+
+#[test]
+fn the_example_in_python_greets_and_refuses() {
+    PYTHON.greets();
+    PYTHON.refuses();
+}
+
+#[test]
+fn a_file_that_changes_changes_the_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    let of = |text: &str| {
+        fs::write(&file, text).unwrap();
+        digest(&[folder.path().to_owned()])
+    };
+    assert_eq!(of("1"), of("1"));
+    assert_ne!(of("1"), of("2"));
+}
