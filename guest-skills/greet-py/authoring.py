@@ -48,8 +48,8 @@ class Skill(exports.Handler):
         )
 
     def run(self, input: str) -> str:
-        # Whatever leaves this method as anything but an Err is a trap, and the caller would read of
-        # an unreachable instruction.
+        # An Err is the answer of the call. Any other exception would end the run as a panic, with a
+        # message from inside the runtime.
         try:
             return json.dumps(self.answer(json.loads(input)), ensure_ascii=False, allow_nan=False)
         except Exception as error:

@@ -1,6 +1,5 @@
 //! Values that are too large for a line: stored whole beside the ledger, under their digest.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -50,19 +49,32 @@ fn is_oversize(field: &Large<'_>) -> bool {
     }
 }
 
-/// Whether some field of `event` has to be stored as a blob.
-pub(super) fn has_oversize_field(event: &Event) -> bool {
-    let mut found = false;
-    event.visit_large(&mut |field| found = found || is_oversize(&field));
-    found
+/// How an event can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// As a line.
+    Line,
+    /// As a line after [`Blobs::outsource`].
+    Blobs,
+    /// Not at all: it has a type that this version does not know, or holds a text's reference instead
+    /// of the text, whose blob may be another run's.
+    Nothing,
 }
 
-/// Whether `event` holds a text's reference instead of the text. It cannot be written: the blob may
-/// be another run's.
-pub(super) fn holds_a_reference(event: &Event) -> bool {
-    let mut found = false;
-    event.visit_large(&mut |field| found = found || matches!(field, Large::Text(Text::Blob(_))));
-    found
+/// How `event` can be written.
+pub(super) fn fit(event: &Event) -> Fit {
+    if matches!(event, Event::Unknown { .. }) {
+        return Fit::Nothing;
+    }
+    let mut fit = Fit::Line;
+    event.visit_large(&mut |field| {
+        if matches!(field, Large::Text(Text::Blob(_))) {
+            fit = Fit::Nothing;
+        } else if fit == Fit::Line && is_oversize(&field) {
+            fit = Fit::Blobs;
+        }
+    });
+    fit
 }
 
 /// Stores the blobs of one run.
@@ -133,15 +145,12 @@ impl Blobs {
 
     /// `event` with every oversize field stored and replaced by a reference to it. When `durable`,
     /// what was stored waits for [`Blobs::sync`].
-    pub(super) fn outsource<'a>(
+    pub(super) fn outsource(
         &self,
         runs: &Folder,
-        event: &'a Event,
+        event: &Event,
         durable: bool,
-    ) -> Result<Cow<'a, Event>, PutError> {
-        if !has_oversize_field(event) {
-            return Ok(Cow::Borrowed(event));
-        }
+    ) -> Result<Event, PutError> {
         let mut event = event.clone();
         let mut outcome = Ok(());
         event.visit_large_mut(&mut |field| {
@@ -149,7 +158,7 @@ impl Blobs {
                 outcome = self.replace(runs, field, durable);
             }
         });
-        outcome.map(|()| Cow::Owned(event))
+        outcome.map(|()| event)
     }
 
     fn replace(&self, runs: &Folder, field: LargeMut<'_>, durable: bool) -> Result<(), PutError> {
@@ -333,19 +342,18 @@ mod tests {
     #[test]
     fn only_what_is_too_large_or_could_be_mistaken_is_stored() {
         let fits = "x".repeat(INLINE_BYTES_MAX - 2);
-        assert!(!has_oversize_field(&log(&fits)));
-        assert!(has_oversize_field(&log(&format!("{fits}x"))));
+        assert_eq!(fit(&log(&fits)), Fit::Line);
+        assert_eq!(fit(&log(&format!("{fits}x"))), Fit::Blobs);
         // Escapes count: the same number of characters is six times as long in a line.
-        assert!(has_oversize_field(&log(
-            &"\u{1}".repeat(INLINE_BYTES_MAX / 6 + 1)
-        )));
+        let escaped = "\u{1}".repeat(INLINE_BYTES_MAX / 6 + 1);
+        assert_eq!(fit(&log(&escaped)), Fit::Blobs);
         let forged = r#"{"blob":"0","bytes":1,"preview":"","truncated":true}"#;
         let arguments = Json::parse(forged).unwrap();
         let forged_call = ToolCall {
             arguments,
             ..ToolCall::default()
         };
-        assert!(has_oversize_field(&forged_call.into()));
+        assert_eq!(fit(&forged_call.into()), Fit::Blobs);
     }
 
     #[test]
@@ -361,8 +369,11 @@ mod tests {
         });
         for event in [event, log(&"ß".repeat(INLINE_BYTES_MAX))] {
             for _ in 0..2 {
-                let stored = blobs.outsource(&runs, &event, true).unwrap().into_owned();
+                let stored = blobs.outsource(&runs, &event, true).unwrap();
                 assert_ne!(stored, event);
+                let is_text = matches!(event, Event::Log(_));
+                let expected = if is_text { Fit::Nothing } else { Fit::Blobs };
+                assert_eq!(fit(&stored), expected);
                 assert_eq!(restore(&runs, &run_id, stored).unwrap(), event);
             }
         }

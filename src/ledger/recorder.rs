@@ -1,5 +1,6 @@
 //! Records the events of one run.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::watch;
 
-use super::blob::{self, Blobs, PutError};
+use super::blob::{self, Blobs, Fit, PutError};
 use super::error::{Failure, RecordError};
 use super::event::{Event, Origin};
 use super::folder::Folder;
@@ -201,26 +202,19 @@ impl Recorder {
 impl Ledger {
     /// Numbers the event and writes its line, in one step with respect to every other event.
     fn append(&self, origin: Origin, event: &Event) -> Result<Written, RecordError> {
-        if matches!(event, Event::Unknown { .. }) || blob::holds_a_reference(event) {
-            return Err(RecordError::NotWritable {
-                kind: event.kind().to_owned(),
-            });
-        }
-        if blob::has_oversize_field(event) {
-            // An event that cannot happen must not leave a blob behind.
-            self.check(&lock(&self.core), origin, event)?;
-        }
-        let durable = self.shelf.durability == Durability::Sync;
-        let event = self
-            .blobs
-            .outsource(&self.shelf.folder, event, durable)
-            .map_err(|error| match error {
-                PutError::Failed(error) => self.poison("write of a blob", error),
-                PutError::Limit(bytes) => RecordError::BlobLimit {
-                    run_id: self.run_id.clone(),
-                    bytes,
-                },
-            })?;
+        let event = match blob::fit(event) {
+            Fit::Line => Cow::Borrowed(event),
+            Fit::Blobs => {
+                // An event that cannot happen must not leave a blob behind.
+                self.check(&lock(&self.core), origin, event)?;
+                Cow::Owned(self.outsource(event)?)
+            }
+            Fit::Nothing => {
+                return Err(RecordError::NotWritable {
+                    kind: event.kind().to_owned(),
+                });
+            }
+        };
 
         let mut core = lock(&self.core);
         self.check(&core, origin, &event)?;
@@ -234,7 +228,7 @@ impl Ledger {
                 AppendError::Refused(refusal) => refusal,
                 AppendError::Failed(error) => self.poison("write of an event", error),
             })?;
-        let file = durable.then(|| Arc::clone(writer.file()));
+        let file = self.is_durable().then(|| Arc::clone(writer.file()));
         core.head = writer.head();
         core.state = std::mem::take(&mut core.state).after(origin, &event);
         core.ended = matches!(*event, Event::RunCompleted(_));
@@ -243,6 +237,23 @@ impl Ledger {
             ended: core.ended,
             file,
         })
+    }
+
+    fn is_durable(&self) -> bool {
+        self.shelf.durability == Durability::Sync
+    }
+
+    /// The event with its large fields stored beside the ledger.
+    fn outsource(&self, event: &Event) -> Result<Event, RecordError> {
+        self.blobs
+            .outsource(&self.shelf.folder, event, self.is_durable())
+            .map_err(|error| match error {
+                PutError::Failed(error) => self.poison("write of a blob", error),
+                PutError::Limit(bytes) => RecordError::BlobLimit {
+                    run_id: self.run_id.clone(),
+                    bytes,
+                },
+            })
     }
 
     fn check(&self, core: &Core, origin: Origin, event: &Event) -> Result<(), RecordError> {
@@ -282,7 +293,10 @@ impl Ledger {
         if let Some(failure) = self.failure.get() {
             return Err(RecordError::Poisoned(Arc::clone(failure)));
         }
-        let newest = lock(&self.core).head.seq;
+        let (newest, ended) = {
+            let core = lock(&self.core);
+            (core.head.seq, core.ended)
+        };
         if *self.durable.borrow() < newest {
             // The blobs first, so that a durable line never names one that is not.
             self.blobs
@@ -292,7 +306,9 @@ impl Ledger {
                 .map_err(|error| self.poison("sync of the file", error.into()))?;
             self.durable.send_replace(newest);
         }
-        self.close_if_ended();
+        if ended {
+            self.close();
+        }
         Ok(())
     }
 

@@ -20,7 +20,8 @@ use crate::id::RunId;
 pub enum Verdict {
     /// A line is not what was written, or not where it was written.
     Corrupt,
-    /// The end of the file is no event; everything before it is in order.
+    /// The end of the file is no event; everything before it is in order. While the run goes on, it
+    /// may be a line on its way.
     Torn,
     /// Values that are stored beside the ledger are not there; the ledger is in order.
     BlobsMissing,

@@ -109,11 +109,12 @@ fn write_once(file: impl AsFd, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
     use std::os::fd::OwnedFd;
+    use std::path::Path;
 
     use rustix::fs::{OFlags, fcntl_setfl};
 
+    use super::super::folder::Folder;
     use super::super::payload::Log;
     use super::*;
 
@@ -149,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_a_failure() {
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let devices = Folder::open(Path::new("/dev")).unwrap();
+        let full = devices.create_temporary("full").unwrap();
         let mut writer = Writer::new(full, &RunId::generate(), start());
         let failed = append(&mut writer, &log("a"));
         assert!(matches!(failed, Err(AppendError::Failed(error))

@@ -6,3 +6,5 @@ mod harness;
 mod house;
 mod ledger;
 mod registry;
+mod runner;
+mod wit;

@@ -13,10 +13,12 @@ pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
 const TARGET: &str = "wasm32-wasip2";
 
 /// A cargo command on the guests. They have a target folder of their own, so that they can be built
-/// while cargo holds the lock on the host's. Flags meant for the host's linker would break theirs.
+/// while cargo holds the lock on the host's. It runs in their folder, where their linker's flags are
+/// set; flags meant for the host's linker would break theirs.
 pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Command {
-    let mut command = process::cargo(&[subcommand, "--manifest-path", MANIFEST, "--release"]);
+    let mut command = process::cargo(&[subcommand, "--release", "--locked"]);
     command
+        .current_dir(process::root().join("guest-skills"))
         .args(["--target", TARGET, "--target-dir"])
         .arg(target_folder().join("guests"))
         .args(arguments)

@@ -43,8 +43,8 @@ export function skill(skill: Skill): typeof import("skillrun:skill/handler@0.1.0
         // There is no JSON for undefined, which is what a function without a result gives.
         return JSON.stringify(skill.run(JSON.parse(input)) ?? null);
       } catch (thrown) {
-        // Thrown as a plain record it is the error of the call. An Error would be a trap instead,
-        // and the caller would read of an unreachable instruction.
+        // Thrown as a plain record it is the answer of the call. An Error would end the run as a
+        // panic, with a message from inside the engine.
         throw skillError(thrown);
       }
     },

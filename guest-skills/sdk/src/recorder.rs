@@ -12,7 +12,7 @@ pub use recorder::{
 ///
 /// # Errors
 /// The payload cannot be encoded or is too large, or the run may write no more events.
-pub fn custom(name: &str, payload: &impl Serialize) -> Result<u64, RecordError> {
+pub fn custom(name: &str, payload: &impl Serialize) -> Result<u32, RecordError> {
     let payload =
         serde_json::to_string(payload).map_err(|error| RecordError::Invalid(error.to_string()))?;
     emit(&Event::Custom(Custom {

@@ -7,8 +7,9 @@ use crate::executor::run_host::{GuestEvent, RecordRefused};
 use crate::executor::state::HostState;
 
 impl Host for HostState {
-    fn emit(&mut self, event: Event) -> wasmtime::Result<Result<u64, RecordError>> {
-        Ok(checked(&event).and_then(|event| self.record.emit(event).map_err(convert_error)))
+    fn emit(&mut self, event: Event) -> wasmtime::Result<Result<u32, RecordError>> {
+        let seq = checked(&event).and_then(|event| self.record.emit(event).map_err(convert_error));
+        Ok(seq.map(|seq| u32::try_from(seq).unwrap_or(u32::MAX)))
     }
 }
 
@@ -49,8 +50,8 @@ fn checked(event: &Event) -> Result<GuestEvent<'_>, RecordError> {
         Event::LlmCall(call) => GuestEvent::LlmCall {
             model: &call.model,
             provider: &call.provider,
-            prompt_tokens: call.prompt_tokens,
-            output_tokens: call.output_tokens,
+            prompt_tokens: call.prompt_tokens.into(),
+            output_tokens: call.output_tokens.into(),
             cost_usd: call.cost_usd,
         },
         Event::StructuredOutput(structured) => GuestEvent::StructuredOutput {
@@ -77,7 +78,7 @@ fn json<'a>(field: &str, text: &'a str) -> Result<&'a str, RecordError> {
 fn convert_error(error: EmitError) -> RecordError {
     match error {
         EmitError::TooLarge => {
-            RecordError::TooLarge(u64::try_from(EVENT_BYTES_MAX).unwrap_or(u64::MAX))
+            RecordError::TooLarge(u32::try_from(EVENT_BYTES_MAX).unwrap_or(u32::MAX))
         }
         EmitError::Exhausted => RecordError::Exhausted,
         EmitError::Refused(RecordRefused::Invalid { reason }) => RecordError::Invalid(reason),

@@ -18,8 +18,8 @@ impl Host for HostState {
         Ok(self.record.host().facts().skill_body.to_string())
     }
 
-    fn remaining_ms(&mut self) -> wasmtime::Result<u64> {
-        Ok(Self::remaining_ms(self))
+    fn remaining_ms(&mut self) -> wasmtime::Result<u32> {
+        Ok(u32::try_from(Self::remaining_ms(self)).unwrap_or(u32::MAX))
     }
 
     fn attempt(&mut self) -> wasmtime::Result<u32> {

@@ -25,10 +25,24 @@ fn printed(resolve: &Resolve, package: PackageId) -> String {
 
 /// The first line in which two texts differ, as an explanation.
 fn first_difference(golden: &str, now: &str) -> String {
-    let same = golden.lines().zip(now.lines()).take_while(|(was, is)| was == is);
+    let same = golden
+        .lines()
+        .zip(now.lines())
+        .take_while(|(was, is)| was == is);
     let index = same.count();
-    let line = |text: &str| text.lines().nth(index).unwrap_or("(nothing)").trim().to_owned();
-    format!("line {}\nit was: {}\nit is:  {}", index + 1, line(golden), line(now))
+    let line = |text: &str| {
+        text.lines()
+            .nth(index)
+            .unwrap_or("(nothing)")
+            .trim()
+            .to_owned()
+    };
+    format!(
+        "line {}\nit was: {}\nit is:  {}",
+        index + 1,
+        line(golden),
+        line(now)
+    )
 }
 
 #[test]
@@ -48,6 +62,17 @@ fn version_0_1_is_what_it_was() {
          {BLESS}=1 cargo test --test all wit writes the golden file anew.",
         first_difference(&golden, &now)
     );
+}
+
+/// A script has one kind of number. Its generators type a 64-bit integer as `bigint`, and not every
+/// engine takes one, so code that the compiler accepts would end as a panic.
+#[test]
+fn no_integer_is_wider_than_every_language_agrees_on() {
+    let (resolve, package) = package();
+    let text = printed(&resolve, package);
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    let wide: Vec<&str> = words.filter(|word| ["u64", "s64"].contains(word)).collect();
+    assert!(wide.is_empty(), "{wide:?}");
 }
 
 #[test]

@@ -13,7 +13,13 @@ fn rust_takes_the_agent_world() {
     let mut build = Command::new(cargo);
     build
         .current_dir(root().join("guest-skills"))
-        .args(["build", "--locked", "--release", "--package", "bindings-check"])
+        .args([
+            "build",
+            "--locked",
+            "--release",
+            "--package",
+            "bindings-check",
+        ])
         .args(["--target", "wasm32-wasip2", "--target-dir"])
         .arg(root().join("target/guests"));
     // Settings of the host's build are wrong for a guest.
@@ -32,7 +38,14 @@ fn typescript_takes_both_worlds() {
         let folder = tempfile::tempdir().unwrap();
         succeed(
             tool("node_modules/.bin/jco")
-                .args(["guest-types", "wit", "--quiet", "--world-name", world, "--out-dir"])
+                .args([
+                    "guest-types",
+                    "wit",
+                    "--quiet",
+                    "--world-name",
+                    world,
+                    "--out-dir",
+                ])
                 .arg(folder.path()),
         );
         // The types of the world's interfaces lie beside it, and it refers to them.
