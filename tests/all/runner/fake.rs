@@ -32,7 +32,6 @@ impl Executor for Fake {
 
 pub(super) struct Bench {
     pub(super) runner: Runner,
-    pub(super) clock: Clock,
     folder: TempDir,
 }
 
@@ -54,11 +53,10 @@ where
     F: Future<Output = Answer> + Send + 'static,
 {
     let folder = tempfile::tempdir().unwrap();
-    let clock = Clock::system();
     let store = Store::open(StoreOptions {
         runs_dir: folder.path().to_owned(),
         durability: Durability::Sync,
-        clock: clock.clone(),
+        clock: Clock::system(),
     })
     .unwrap();
     let script: Script = Arc::new(move |cx, input| Box::pin(script(cx, input)));
@@ -66,13 +64,9 @@ where
         store,
         executor: Arc::new(Fake(script)),
         admission,
-        clock: clock.clone(),
+        clock: Clock::system(),
     });
-    Bench {
-        runner,
-        clock,
-        folder,
-    }
+    Bench { runner, folder }
 }
 
 impl Bench {

@@ -1,0 +1,117 @@
+//! A gate without noise: what a run costs is counted, not timed.
+//!
+//! The example `embed` makes a few runs and then many more; what the additional runs cost is what a run
+//! costs in steady state. Its ledger is not durable, so the ledger's own calls are: open, lock, two
+//! writes, close.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use skillrun_test_artifacts::PROBE;
+use tempfile::TempDir;
+
+const FEW: u32 = 200;
+const MANY: u32 = 1_200;
+
+/// The ledger's own system calls, a run.
+const LEDGER: [(&str, u32); 4] = [("openat", 1), ("flock", 1), ("write", 2), ("close", 1)];
+/// System calls a run may make beside them.
+const BESIDE_MAX: f64 = 2.0;
+/// Page faults a run may cause; the table of open files and the like grow now and then.
+const PAGE_FAULTS_MAX: f64 = 0.1;
+
+fn embed() -> PathBuf {
+    // Cargo builds examples beside the binaries of the same profile.
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_skillrun"));
+    let example = binary.with_file_name("examples").join("embed");
+    assert!(
+        example.exists(),
+        "{} is not built: cargo test builds it with the tests",
+        example.display()
+    );
+    example
+}
+
+/// Counts the system calls of `runs` runs, on the thread that runs them.
+fn system_calls(runs: u32) -> BTreeMap<String, u32> {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("strace");
+    let status = Command::new("strace")
+        .args(["-c", "-U", "name,calls", "-o"])
+        .arg(&log)
+        .arg(embed())
+        .args([PROBE.wasm, r#"{"verb":"noop"}"#])
+        .arg(folder.path().join("runs"))
+        .arg(runs.to_string())
+        .output()
+        .expect("strace is not there: run cargo xtask setup");
+    assert!(status.status.success(), "{status:?}");
+    let text = std::fs::read_to_string(log).unwrap();
+    text.lines()
+        .filter_map(|line| {
+            let (name, calls) = line.trim().split_once(' ')?;
+            Some((name.to_owned(), calls.trim().parse().ok()?))
+        })
+        .filter(|(name, _): &(String, u32)| name != "total")
+        .collect()
+}
+
+#[test]
+fn a_run_makes_at_most_two_system_calls_beside_its_ledgers_own() {
+    let (few, many) = (system_calls(FEW), system_calls(MANY));
+    let mut beside = BTreeMap::new();
+    for (name, calls) in &many {
+        let more = calls.saturating_sub(few.get(name).copied().unwrap_or(0));
+        let of_the_ledger = LEDGER
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or(0, |(_, calls)| *calls);
+        let rest = f64::from(more) / f64::from(MANY - FEW) - f64::from(of_the_ledger);
+        if rest > 0.001 {
+            beside.insert(name.clone(), rest);
+        }
+    }
+    let sum: f64 = beside.values().sum();
+    assert!(
+        sum <= BESIDE_MAX,
+        "{sum} system calls a run beside the ledger's: {beside:?}"
+    );
+    assert!(
+        many.get("flock").is_some_and(|&locks| locks >= MANY),
+        "the ledger was not written: {many:?}"
+    );
+}
+
+/// Minor page faults of `runs` runs, as the shell that waited for them was told.
+fn page_faults(runs: u32) -> f64 {
+    let folder = TempDir::new().unwrap();
+    let output = Command::new("bash")
+        .args([
+            "-c",
+            r#""$@" > /dev/null && read -r -a stat < /proc/$$/stat && echo "${stat[10]}""#,
+            "bash",
+        ])
+        .arg(embed())
+        .args([PROBE.wasm, r#"{"verb":"noop"}"#])
+        .arg(folder.path().join("runs"))
+        .arg(runs.to_string())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn a_run_causes_no_page_faults() {
+    // Start-up compiles, and compiling does not touch the same pages twice; the least of three differences
+    // is nearest to what runs add.
+    let per_run = (0..3)
+        .map(|_| (page_faults(MANY) - page_faults(FEW)) / f64::from(MANY - FEW))
+        .fold(f64::INFINITY, f64::min);
+    assert!(per_run <= PAGE_FAULTS_MAX, "{per_run} page faults a run");
+}
