@@ -39,7 +39,7 @@ pub enum Durability {
 /// Everything that an operator can set, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The home folder; it holds `config.toml`, `skills/`, `runs/` and `cache/`.
+    /// The home folder; it holds `config.toml`, `skills/` and `runs/`.
     pub home: PathBuf,
     /// The limits of every run, before a manifest lowers or a call replaces them.
     pub limits: Limits,

@@ -1,7 +1,8 @@
 //! Runs other people's skills in a WebAssembly sandbox, with every call on the record.
 //!
-//! A skill is a WASI component. It is given only what its manifest asks for and the operator granted,
-//! and each run leaves one JSONL ledger: the input, every call with its answer, and how it ended.
+//! A skill is a WASI component. It has nothing but clocks, randomness and its log, for nothing can be
+//! granted yet, and each run leaves one JSONL ledger: the input, every call with its answer, and how it
+//! ended.
 //!
 //! # Embedding
 //!

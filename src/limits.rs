@@ -12,6 +12,8 @@ use serde::Serialize;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
+/// More fuel than any run can burn, and the largest number that a TOML file can hold.
+const FUEL_UNLIMITED: u64 = u64::MAX >> 1;
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
 /// Where the value of a limit came from.
@@ -98,7 +100,7 @@ limit_keys! {
     CpuTimeMs as cpu_time_ms, 30_000, 24 * HOUR_MS;
     /// Instructions the guest may execute, roughly one unit each. Unlike time it is deterministic, so
     /// it cuts off at the same place on every machine; the default never does.
-    Fuel as fuel, u64::MAX, u64::MAX;
+    Fuel as fuel, FUEL_UNLIMITED, FUEL_UNLIMITED;
     /// All linear memories of the guest, summed. Protects the host from a guest that grows.
     MemoryBytes as memory_bytes, 256 * MIB, 4 * GIB;
     /// Elements of all tables of the guest, summed: host memory that is not in a linear memory.

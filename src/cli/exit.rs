@@ -2,14 +2,20 @@
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use serde::Serialize;
 
+use super::display::message;
 use super::printer::{OutputClosed, Printer};
+use crate::config::ConfigError;
 use crate::ledger::StoreError;
 use crate::outcome::OutcomeCode;
 use crate::registry;
-use crate::runner::RunError;
+use crate::runner::{ExecutorError, RunError};
 use crate::telemetry::chain;
+
+/// The stable word for a command line, an input or a configuration that is wrong.
+const USAGE: &str = "usage";
 
 /// The exit codes, one meaning each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +82,7 @@ impl Refused {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
-            code: "usage",
+            code: USAGE,
             message: message.into(),
             hint: None,
         }
@@ -117,47 +123,160 @@ pub(crate) fn report(error: &anyhow::Error, printer: Printer) -> Exit {
         return Exit::Ok;
     }
     let (exit, report) = describe(error);
-    if printer.json() {
-        // Were standard output closed as well, there would be nobody left to tell.
-        let _unread = printer.value(&report);
-        return exit;
-    }
-    printer.note(&format!("error: {}", report.error));
-    if let Some(hint) = &report.hint {
-        printer.note(&format!("hint: {hint}"));
-    }
-    if let Some(run_id) = &report.run_id {
-        printer.note(&format!("see: skillrun runs inspect {run_id}"));
+    say(&report, printer);
+    exit
+}
+
+/// Answers a command line that asks for help or is wrong.
+pub(crate) fn refuse(error: &clap::Error, printer: Printer) -> Exit {
+    let exit = if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Ok
+    };
+    let is_bare = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if exit == Exit::Ok || is_bare && !printer.json() {
+        // A reader that went away is no failure.
+        let _unread = error.print();
+    } else {
+        say(&usage_report(&error.render().to_string(), is_bare), printer);
     }
     exit
 }
 
+fn say(report: &Report<'_>, printer: Printer) {
+    if printer.json() {
+        // Were standard output closed as well, there would be nobody left to tell.
+        let _unread = printer.value(report);
+        return;
+    }
+    printer.note(&message("error: ", &report.error));
+    if let Some(hint) = &report.hint {
+        printer.note(&message("hint: ", hint));
+    }
+    if let Some(run_id) = &report.run_id {
+        printer.note(&format!("see: skillrun runs inspect {run_id}"));
+    }
+}
+
+/// What clap says in paragraphs: what is wrong, and a tip or the usage.
+fn usage_report(rendered: &str, is_bare: bool) -> Report<'static> {
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = rendered.split("\n\n").map(one_line);
+    let error = match paragraphs.next() {
+        Some(error) if !is_bare => error.trim_start_matches("error: ").to_owned(),
+        _ => "no command given".to_owned(),
+    };
+    let hint = paragraphs.find_map(|text| {
+        let tip = text.strip_prefix("tip: ").map(str::to_owned);
+        tip.or_else(|| Some(format!("usage: {}", text.strip_prefix("Usage: ")?)))
+    });
+    Report {
+        code: USAGE,
+        error,
+        hint: hint.or_else(|| Some("--help shows what is expected".to_owned())),
+        run_id: None,
+    }
+}
+
 fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
+    let mut exit = Exit::Failed;
     let mut report = Report {
         code: OutcomeCode::Internal.as_str(),
         error: chain(error.as_ref()),
         hint: None,
         run_id: None,
     };
-    let mut exit = Exit::Failed;
     if let Some(refused) = error.downcast_ref::<Refused>() {
         exit = refused.exit;
         report.code = refused.code;
         report.hint.clone_from(&refused.hint);
     } else if let Some(run) = error.downcast_ref::<RunError>() {
-        exit = Exit::from(run.code());
-        report.code = run.code().as_str();
-        report.hint = run.hint();
+        (exit, report.code, report.hint) = run_class(run);
         report.run_id = run.run_id().map(ToString::to_string);
-    } else if error.is::<registry::LoadError>() {
+    } else if let Some(executor) = error.downcast_ref::<ExecutorError>() {
+        exit = Exit::from(executor.code());
+        report.code = executor.code().as_str();
+        report.hint = executor.hint();
+    } else if let Some(load) = error.downcast_ref::<registry::LoadError>() {
+        let path = load.path.display();
         report.code = OutcomeCode::LoadError.as_str();
-    } else if let Some(StoreError::NotFound { .. }) = error.downcast_ref::<StoreError>() {
-        exit = Exit::NotFound;
-        report.code = OutcomeCode::NotFound.as_str();
-        report.hint = Some("skillrun runs list shows the runs there are".to_owned());
-    } else if error.is::<crate::config::ConfigError>() {
-        exit = Exit::Usage;
-        report.code = "usage";
+        report.hint = Some(format!(
+            "skillrun skills validate {path} shows all that is wrong"
+        ));
+    } else if let Some(store) = error.downcast_ref::<StoreError>() {
+        (exit, report.code, report.hint) = store_class(store);
+    } else if error.is::<ConfigError>() {
+        (exit, report.code) = (Exit::Usage, USAGE);
     }
     (exit, report)
+}
+
+/// Exit code, stable word and hint.
+type Class = (Exit, &'static str, Option<String>);
+
+fn run_class(error: &RunError) -> Class {
+    match error {
+        RunError::InvalidLimits(_) => (Exit::Usage, USAGE, None),
+        RunError::NoLedger { source, .. } => store_class(source),
+        RunError::LedgerUnavailable { .. } => unwritten(),
+        _ => (
+            Exit::from(error.code()),
+            error.code().as_str(),
+            error.hint(),
+        ),
+    }
+}
+
+fn store_class(error: &StoreError) -> Class {
+    match error {
+        StoreError::NotFound { .. } => (
+            Exit::NotFound,
+            OutcomeCode::NotFound.as_str(),
+            Some("skillrun runs list shows the runs there are".to_owned()),
+        ),
+        StoreError::Exists { .. } | StoreError::ReadOnly { .. } => (
+            Exit::Usage,
+            USAGE,
+            Some("without --run-id the run gets an id of its own".to_owned()),
+        ),
+        StoreError::NotALedger { .. } => (Exit::Usage, USAGE, None),
+        StoreError::Record { .. } | StoreError::Unavailable(_) => unwritten(),
+        _ => (Exit::Failed, OutcomeCode::Internal.as_str(), None),
+    }
+}
+
+/// A ledger could not be written.
+fn unwritten() -> Class {
+    (
+        Exit::Failed,
+        OutcomeCode::Internal.as_str(),
+        Some("check that runs/ in the home folder can be written and has room".to_owned()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Report, usage_report};
+    use crate::cli::args::Cli;
+
+    fn refused(arguments: &[&str]) -> Report<'static> {
+        let error = Cli::try_parse_from(arguments).unwrap_err();
+        usage_report(&error.render().to_string(), arguments.len() == 1)
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        let report = refused(&["skillrun", "rum", "x"]);
+        assert_eq!(report.error, "unrecognized subcommand 'rum'");
+        assert!(report.hint.unwrap().contains("'run'"));
+        let report = refused(&["skillrun", "run"]);
+        assert!(
+            report.error.ends_with("not provided: <SKILL>"),
+            "{report:?}"
+        );
+        assert_eq!(refused(&["skillrun"]).error, "no command given");
+    }
 }

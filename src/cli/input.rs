@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use anyhow::Context;
-
 use super::exit::Refused;
 use crate::runner::{INPUT_BYTES_MAX, JsonObject};
 
 /// Reads what `--input` names: JSON text, `@` and a file, or `-` for standard input.
 pub(crate) fn read(argument: &str) -> anyhow::Result<JsonObject> {
     let (origin, bytes) = if argument == "-" {
-        let bytes =
-            bounded(io::stdin().lock()).context("cannot read the input from standard input")?;
+        let bytes = bounded(io::stdin().lock()).map_err(|error| {
+            Refused::usage(format!(
+                "cannot read the input from standard input: {error}"
+            ))
+        })?;
         ("standard input".to_owned(), bytes)
     } else if let Some(path) = argument.strip_prefix('@') {
         let bytes = File::open(path).and_then(bounded).map_err(|error| {

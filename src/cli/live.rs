@@ -1,5 +1,5 @@
-//! A run as it happens, on standard error of a terminal: finished steps above, open ones with a
-//! spinner and their elapsed time below.
+//! A run as it happens, on standard error of a terminal: what was recorded above, and below it the run,
+//! its open steps and its open calls, each with a spinner and its elapsed time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::timeline::{Timeline, shown};
+use super::display::shown;
+use super::timeline::Timeline;
 use crate::id::RunId;
 use crate::ledger::{Entry, Event, Follower, Position, Record, Store};
 
 /// How often the ledger is looked at and the spinners move on.
 const FRAME: Duration = Duration::from_millis(80);
-/// Open calls that are shown at once; more would not fit a screen.
+/// Lines with a spinner that are shown at once; more would not fit a screen.
 const OPEN_SHOWN_MAX: usize = 16;
 
 pub(crate) struct Live {
@@ -22,7 +23,7 @@ pub(crate) struct Live {
     follower: Option<Follower>,
     timeline: Timeline,
     screen: MultiProgress,
-    /// By the id of the step or call.
+    /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
 }
 
@@ -74,17 +75,20 @@ impl Live {
         // Without a terminal to draw on there is nobody to show it to.
         let _undrawn = self.screen.println(line);
         match record.event() {
-            Event::NodeEnter(enter) => self.begin(enter.node_id),
+            Event::RunStarted(started) => self.begin(self.run_id.to_string(), &started.skill),
+            Event::NodeEnter(enter) => self.begin(enter.node_id.clone(), &enter.node_id),
             Event::NodeExit(exit) => self.end(&exit.node_id),
-            Event::ToolCall(call) => self.begin(call.call_id),
+            Event::ToolCall(call) => self.begin(call.call_id, &call.name),
             Event::ToolResult(result) => self.end(&result.call_id),
-            Event::ApprovalRequest(request) => self.begin(request.approval_id),
+            Event::ApprovalRequest(request) => {
+                self.begin(request.approval_id, request.prompt.as_str());
+            }
             Event::ApprovalResponse(response) => self.end(&response.approval_id),
             _ => {}
         }
     }
 
-    fn begin(&mut self, id: String) {
+    fn begin(&mut self, id: String, what: &str) {
         if self.open.len() >= OPEN_SHOWN_MAX {
             return;
         }
@@ -92,7 +96,7 @@ impl Live {
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::new_spinner().with_style(style);
         let bar = self.screen.add(bar);
-        bar.set_message(shown(&id));
+        bar.set_message(shown(what));
         bar.enable_steady_tick(FRAME);
         self.open.insert(id, bar);
     }

@@ -6,6 +6,7 @@
 mod args;
 mod assemble;
 mod commands;
+mod display;
 mod exit;
 mod input;
 mod live;
@@ -28,11 +29,20 @@ use crate::telemetry;
 /// Runs the command line of this process and gives its exit code: 0 done, 1 the skill failed, 2 usage,
 /// 3 denied, 4 a limit, 5 not found, 130 cancelled or interrupted.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::refuse(&error, Printer::new(asks_for_json())).into(),
+    };
     telemetry::init();
     let printer = Printer::new(cli.json);
     let exit = execute(cli, printer).unwrap_or_else(|error| exit::report(&error, printer));
     exit.into()
+}
+
+/// Whether a command line that could not be parsed has `--json` in it.
+fn asks_for_json() -> bool {
+    let mut options = std::env::args_os().take_while(|argument| argument != "--");
+    options.any(|argument| argument == "--json")
 }
 
 fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {

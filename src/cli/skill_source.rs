@@ -46,7 +46,7 @@ pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSourc
 
 /// Whether an argument is meant as a path and not as a name.
 pub(crate) fn is_path(argument: &str) -> bool {
-    argument == "."
+    matches!(argument, "." | "..")
         || argument.contains(std::path::MAIN_SEPARATOR)
         || Path::new(argument)
             .extension()

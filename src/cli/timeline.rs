@@ -1,10 +1,8 @@
 //! A ledger as a timeline: one line an event, indented by step.
 
+use super::display::shown;
 use crate::clock::Timestamp;
 use crate::ledger::{Event, Json, Origin, Record};
-
-/// Characters of a value on one line.
-const VALUE_CHARS_MAX: usize = 240;
 
 /// Lays out records in the order in which they come.
 #[derive(Debug, Default)]
@@ -133,37 +131,9 @@ fn json(value: &Json) -> String {
     shown(value.as_str())
 }
 
-/// Text of somebody else's, safe for a terminal: control characters and those that change the
-/// direction of writing are spelled out, and it is cut.
-pub(crate) fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for (count, character) in text.chars().enumerate() {
-        if count == VALUE_CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        let hidden = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if character.is_control() || hidden {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{duration, seconds, shown};
-
-    #[test]
-    fn nothing_of_a_guest_reaches_the_terminal_as_a_command() {
-        assert_eq!(
-            shown("a\u{1b}[2J\nb\u{202e}"),
-            "a\\u{1b}[2J\\u{a}b\\u{202e}"
-        );
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), 241);
-    }
+    use super::{duration, seconds};
 
     #[test]
     fn times_read_well() {

@@ -9,6 +9,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
+use super::fit;
 use super::load_error::{self, LoadError};
 use super::program::Program;
 use super::state::HostState;
@@ -98,6 +99,7 @@ impl Inner {
                 bytes_max: COMPONENT_BYTES_MAX,
             });
         }
+        fit::check(bytes, pool_size(&self.options))?;
         let (half, component) = match Component::new(&self.plain.engine, bytes) {
             Ok(component) => (&self.plain, component),
             // It may use `async`, which the plain engine does not know.
@@ -132,16 +134,12 @@ impl Inner {
 
 impl Half {
     fn new(options: &EngineOptions, concurrency: bool) -> Result<Self, EngineError> {
-        let size = PoolSize {
-            instances_max: u32::try_from(options.instances_max).unwrap_or(u32::MAX),
-            memory_bytes_max: usize_of(options.limits.value(LimitKey::MemoryBytes)),
-            table_elements_max: usize_of(options.limits.value(LimitKey::TableElements)),
-        };
         let failed = |error: wasmtime::Error| EngineError {
             instances_max: options.instances_max,
             reason: format!("{error:#}"),
         };
-        let engine = wasmtime::Engine::new(&engine_config(size, concurrency)).map_err(failed)?;
+        let engine = wasmtime::Engine::new(&engine_config(pool_size(options), concurrency))
+            .map_err(failed)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(failed)?;
         if concurrency {
@@ -155,6 +153,14 @@ impl Half {
             linker,
             ticks,
         })
+    }
+}
+
+fn pool_size(options: &EngineOptions) -> PoolSize {
+    PoolSize {
+        instances_max: u32::try_from(options.instances_max).unwrap_or(u32::MAX),
+        memory_bytes_max: usize_of(options.limits.value(LimitKey::MemoryBytes)),
+        table_elements_max: usize_of(options.limits.value(LimitKey::TableElements)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why a call of a guest has no result, and how the engine's errors become that.
 
-use wasmtime::{Trap, WasmBacktrace};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
@@ -92,6 +92,13 @@ pub(crate) fn from_engine(error: &wasmtime::Error, record: &GuestRecord) -> Fail
     if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
         let message = format!("the guest ended itself with exit status {status}");
         return Failure::new(OutcomeCode::Trap, message);
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        let message = "every place in the pool of instances is taken";
+        return Failure {
+            hint: Some("raise runs.at_once_max in config.toml: it sizes the pool".to_owned()),
+            ..Failure::new(OutcomeCode::Busy, message)
+        };
     }
     let root = error.root_cause().to_string();
     if root.contains(HOST_CALL_BYTES_MARK) {

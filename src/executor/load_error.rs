@@ -4,6 +4,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::EngineError;
+use crate::limits::LimitKey;
 
 /// The WIT package that this host implements.
 const PACKAGE: &str = "skillrun:skill/";
@@ -87,7 +88,17 @@ pub enum LoadError {
         /// What it does export.
         found: String,
     },
-    /// The engine refuses it: malformed, or larger than the pool's instances.
+    /// A memory or a table is larger from the start than one in the pool may be.
+    #[error("component needs {} = {needed}: this host has room for {allowed}", key.as_str())]
+    DoesNotFit {
+        /// The limit by which the pool is sized.
+        key: LimitKey,
+        /// What the component needs.
+        needed: u64,
+        /// What it can have.
+        allowed: u64,
+    },
+    /// The engine refuses it.
     #[error("component refused: {reason}")]
     Invalid {
         /// What the engine said.
@@ -109,11 +120,12 @@ impl LoadError {
     }
 
     /// What to do about it, when there is something to do.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Invalid { reason } if reason.contains("exceeds the limit of") => Some(
-                "raise limits.memory_bytes or limits.table_elements in config.toml: the pool is sized by them",
-            ),
+            Self::DoesNotFit { key, needed, .. } => Some(format!(
+                "raise limits.{} in config.toml to {needed} or more, if the skill is meant to need it",
+                key.as_str()
+            )),
             _ => None,
         }
     }

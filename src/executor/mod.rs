@@ -13,6 +13,7 @@ mod cache;
 mod engine;
 mod engine_config;
 mod failure;
+mod fit;
 mod guest_record;
 mod host;
 mod limiter;

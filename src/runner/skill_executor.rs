@@ -99,7 +99,7 @@ impl SkillExecutor {
             .await
             .map_err(|error| ExecutorError::Load {
                 name: skill.name.to_string(),
-                hint: error.hint().map(str::to_owned),
+                hint: error.hint(),
                 reason: error.to_string(),
             })
     }

@@ -4,7 +4,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use skillrun_test_artifacts::Guest;
 use tempfile::TempDir;
@@ -83,20 +86,28 @@ impl Home {
 
     /// Runs the binary to its end with something on standard input.
     pub(crate) fn skillrun_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
-        let mut child = self.spawn(arguments, Stdio::piped());
+        let mut running = Running::of(self.command(arguments).stdin(Stdio::piped()));
         // A binary that refuses early closes the pipe early.
-        let _closed = child.stdin.take().unwrap().write_all(stdin);
-        Ran::of(child.wait_with_output().unwrap())
+        let _closed = running.child().stdin.take().unwrap().write_all(stdin);
+        running.end()
     }
 
-    /// Starts the binary with its output captured.
-    pub(crate) fn spawn(&self, arguments: &[&str], stdin: Stdio) -> Child {
-        self.command(arguments)
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+    /// Starts the binary and lets it work.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::of(&mut self.command(arguments))
+    }
+
+    /// Waits until a run has an event of that type on disk.
+    #[track_caller]
+    pub(crate) fn wait_for_event(&self, run_id: &str, kind: &str) {
+        let mark = format!("\"type\":\"{kind}\"");
+        eventually(&format!("{kind} of {run_id}"), || {
+            let text = fs::read(self.ledger(run_id)).ok()?;
+            let whole = text.len() - text.iter().rev().take_while(|&&b| b != b'\n').count();
+            String::from_utf8_lossy(&text[..whole])
+                .contains(&mark)
+                .then_some(())
+        });
     }
 
     /// Runs a skill with `--json` and gives what was printed and the exit code.
@@ -138,6 +149,65 @@ impl Home {
         ids.sort();
         ids
     }
+}
+
+/// The binary at work, with its output captured. It ends with the test.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    /// Starts a command with its output captured.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// The process.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    /// Whether it still works.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child().try_wait().unwrap().is_none()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let pid = Pid::from_child(self.child());
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Ran {
+        Ran::of(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself.
+            let _killed = child.kill();
+            let _reaped = child.wait();
+        }
+    }
+}
+
+/// How often a condition is looked at, and how many times before the test gives up: 60 s.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+const LOOKS_MAX: u32 = 12_000;
+
+/// Looks again and again until there is something to be found.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let (_silent, interval) = mpsc::channel::<()>();
+    for _ in 0..LOOKS_MAX {
+        if let Some(found) = look() {
+            return found;
+        }
+        let _timeout = interval.recv_timeout(LOOK_INTERVAL);
+    }
+    panic!("waited in vain for {what}")
 }
 
 impl Ran {

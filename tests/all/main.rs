@@ -1,6 +1,8 @@
 //! All integration tests, in one binary.
 #![cfg(test)]
 
+mod cost;
+mod executor;
 mod guests;
 mod harness;
 mod house;

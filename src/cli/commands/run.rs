@@ -8,10 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArgs;
+use crate::cli::display::{json, message};
 use crate::cli::exit::Exit;
 use crate::cli::live::Live;
 use crate::cli::printer::Printer;
-use crate::cli::timeline::{duration, shown};
+use crate::cli::timeline::duration;
 use crate::cli::{assemble, input, skill_source};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
@@ -112,8 +113,8 @@ fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<
         return Ok(exit);
     }
     match failed {
-        None => printer.line(output.as_str())?,
-        Some(message) => printer.note(&format!("error: {}", shown(&message))),
+        None => printer.line(&json(output.as_str()))?,
+        Some(error) => printer.note(&message("error: ", &error)),
     }
     if !quiet {
         let took = duration(outcome.duration_micros);

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
+use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::cli::table::table;
-use crate::cli::timeline::{Timeline, shown};
+use crate::cli::timeline::Timeline;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::id::RunId;
@@ -106,15 +107,16 @@ fn list(args: &ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyh
             && (args.parent.is_none() || run.parent_run_id == args.parent)
             && (since.is_none() || run.started_at >= since)
     };
-    let runs: Vec<&Summary> = listing
-        .runs
-        .iter()
-        .filter(wanted)
-        .take(args.limit)
-        .collect();
+    let mut found = listing.runs.iter().filter(wanted);
+    let runs: Vec<&Summary> = found.by_ref().take(args.limit).collect();
+    let has_more = listing.has_more || found.next().is_some();
     if printer.json() {
         let rows: Vec<Row<'_>> = runs.iter().map(|run| Row::from(*run)).collect();
-        printer.value(&serde_json::json!({ "runs": rows, "foreign": listing.foreign }))?;
+        printer.value(&serde_json::json!({
+            "runs": rows,
+            "has_more": has_more,
+            "foreign": listing.foreign,
+        }))?;
         return Ok(Exit::Ok);
     }
     let cells: Vec<Vec<String>> = runs.iter().map(|run| cells(run)).collect();
@@ -123,6 +125,12 @@ fn list(args: &ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyh
     }
     for name in &listing.foreign {
         printer.note(&format!("not a ledger: {}", shown(name)));
+    }
+    if has_more {
+        printer.note(&format!(
+            "there are more than {} runs: --limit N shows more of them",
+            args.limit
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -172,7 +180,8 @@ fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Ex
         printer.line(&format!("error    {}", shown(error)))?;
     }
     if let Some(corruption) = &row.corruption {
-        printer.note(&format!("warning: this ledger is damaged: {corruption}"));
+        let warning = format!("this ledger is damaged: {corruption}");
+        printer.note(&message("warning: ", &warning));
     }
     let mut timeline = Timeline::default();
     while let Some(entry) = follower.next_entry()? {
@@ -209,7 +218,7 @@ fn print_entry(entry: &Entry, timeline: &mut Timeline, printer: Printer) -> anyh
         Entry::Record(record) if printer.json() => printer.line(&record.line),
         Entry::Record(record) => printer.line(&timeline.line(record)),
         Entry::Damaged(damage) => {
-            printer.note(&format!("warning: damaged: {damage}"));
+            printer.note(&message("warning: damaged: ", &damage.to_string()));
             Ok(())
         }
     }
@@ -235,8 +244,12 @@ async fn tail(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result
         idle += 1;
         if idle % TAIL_IDLE_LOOKS == 0 {
             let now = store.summary(run_id)?;
+            if now.state == RunState::Corrupt {
+                printer.note("error: this ledger is damaged and shows no end");
+                return Ok(Exit::Failed);
+            }
             if now.state == RunState::Running && now.writer_pid.is_none() {
-                printer.note("no process writes this run any more: it was cut off");
+                printer.note("error: no process writes this run any more: it was cut off");
                 return Ok(Exit::Interrupted);
             }
         }
@@ -282,7 +295,7 @@ fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {
         let events = report.head.seq;
         printer.line(&format!("{}: {verdict}, {events} events", report.run_id))?;
         if let Some(problem) = problem {
-            printer.note(&format!("error: {}", shown(&problem)));
+            printer.note(&message("error: ", &problem));
         }
     }
     Ok(match verdict {

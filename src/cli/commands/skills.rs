@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::capability::Policy;
 use crate::cli::args::SkillsCommand;
+use crate::cli::display::{json, message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::cli::table::table;
-use crate::cli::timeline::shown;
 use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -52,11 +52,7 @@ impl<'a> From<&'a Skill> for Row<'a> {
 fn list(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let registry = Registry::load(&config.skills_dir());
     let rows: Vec<Row<'_>> = registry.skills().map(|skill| Row::from(&**skill)).collect();
-    let refused: Vec<String> = registry
-        .refused()
-        .iter()
-        .map(|error| shown(&chain(error)))
-        .collect();
+    let refused: Vec<String> = registry.refused().iter().map(|e| chain(e)).collect();
     if printer.json() {
         printer.value(&serde_json::json!({ "skills": rows, "refused": refused }))?;
     } else {
@@ -75,7 +71,10 @@ fn list(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
             printer.line(&line)?;
         }
         for reason in &refused {
-            printer.note(&format!("refused: {reason}"));
+            printer.note(&message("error: ", reason));
+        }
+        if !refused.is_empty() {
+            printer.note("hint: skillrun skills validate NAME shows all that is wrong");
         }
     }
     Ok(if refused.is_empty() {
@@ -129,7 +128,7 @@ async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::R
             .unwrap_or_default(),
         policy: &profile.policy,
         limits: &profile.limits,
-        warnings: skill.warnings.iter().map(finding).collect(),
+        warnings: skill.warnings.iter().map(|w| chain(w)).collect(),
     };
     if printer.json() {
         printer.value(&closeup)?;
@@ -142,7 +141,7 @@ async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::R
 fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
     let schema = |schema: &Value| match schema {
         Value::Null => "any".to_owned(),
-        schema => schema.to_string(),
+        schema => json(&schema.to_string()),
     };
     let capabilities = |list: &[crate::capability::Capability]| match list {
         [] => "none".to_owned(),
@@ -182,7 +181,7 @@ fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
     rows.extend(LimitKey::ALL.iter().map(|&key| {
         let limit = skill.limits.get(key);
         let value = match limit.value {
-            u64::MAX => "unlimited".to_owned(),
+            value if key == LimitKey::Fuel && value == key.max_value() => "unlimited".to_owned(),
             value => value.to_string(),
         };
         vec![
@@ -196,7 +195,7 @@ fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
     skill
         .warnings
         .iter()
-        .for_each(|warning| printer.note(&format!("warning: {warning}")));
+        .for_each(|warning| printer.note(&message("warning: ", warning)));
     Ok(())
 }
 
@@ -206,8 +205,12 @@ fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result
     } else {
         config.skills_dir().join(argument)
     };
-    if !path.exists() {
-        return Err(Refused::not_found(format!("no such skill: {}", path.display())).into());
+    // A link that leads nowhere is there, and is a finding.
+    if path.symlink_metadata().is_err() {
+        let refused = Refused::not_found(format!("no such skill: {}", path.display()));
+        return Err(refused
+            .with_hint("skillrun skills list shows the skills there are")
+            .into());
     }
     let findings = registry::validate(&path);
     let is_valid = !findings
@@ -218,11 +221,15 @@ fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result
         printer.value(&serde_json::json!({ "valid": is_valid, "findings": findings }))?;
     } else {
         for found in &findings {
-            let severity = severity(found);
-            printer.line(&format!("{severity}: {}", finding(found)))?;
+            let label = format!("{}: ", severity(found));
+            printer.line(&message(&label, &chain(found)))?;
         }
-        let verdict = if is_valid { "valid" } else { "not valid" };
-        printer.note(&format!("{}: {verdict}", path.display()));
+        let place = path.display();
+        printer.note(&if is_valid {
+            message("", &format!("{place}: valid"))
+        } else {
+            message("error: ", &format!("{place} is not valid"))
+        });
     }
     Ok(if is_valid { Exit::Ok } else { Exit::Failed })
 }
@@ -232,10 +239,6 @@ fn severity(finding: &Finding) -> &'static str {
         Severity::Error => "error",
         Severity::Warning => "warning",
     }
-}
-
-fn finding(finding: &Finding) -> String {
-    shown(&chain(finding))
 }
 
 fn finding_json(finding: &Finding) -> Value {

@@ -10,150 +10,51 @@ fn probe(home: &Home, verb: &Value) -> (Value, i32) {
     home.run_json("probe", verb)
 }
 
-/// One attack: what the guest does, what it is held to, and how that must end.
+/// What the guest does, what it is held to, and how that must end: outcome code, exit code, and a part of
+/// the message (the limit and its value, or what the guest said).
+const ATTACKS: &str = r#"
+{"verb":"spin"}                            | wall_time_ms = 300        | time_limit      | 4 | wall_time_ms limit of 300
+{"verb":"spin"}                            | cpu_time_ms = 200         | time_limit      | 4 | cpu_time_ms limit of 200
+{"verb":"spin"}                            | fuel = 100_000            | fuel_limit      | 4 | fuel limit of 100000
+{"verb":"sleep","ms":3600000}              | wall_time_ms = 300        | time_limit      | 4 | wall_time_ms limit of 300
+{"verb":"alloc"}                           | memory_bytes = 16_777_216 | memory_limit    | 4 | memory_bytes limit of 16777216
+{"verb":"recurse"}                         |                           | trap            | 1 | out of bounds
+{"verb":"trap"}                            |                           | trap            | 1 | unreachable
+{"verb":"panic","message":"oh no"}         |                           | panic           | 1 | oh no
+{"verb":"exit","code":3}                   |                           | trap            | 1 | exit status
+{"verb":"fail","message":"no","code":"x"}  |                           | skill_error     | 1 | no
+{"verb":"output","bytes":5000000}          |                           | output_limit    | 4 | output_bytes limit of 4194304
+{"verb":"output","bytes":30000000}         |                           | output_limit    | 4 | output_bytes limit of 4194304
+{"verb":"carry","bytes":30000000}          |                           | host_call_limit | 4 | host_call_bytes limit of 8388608
+{"verb":"tool_flood","calls":1000}         | host_calls = 50           | host_call_limit | 4 | host_calls limit of 50
+{"verb":"random","bytes":100000000}        |                           | trap            | 1 | exceeds limit 1048576
+{"verb":"tool","name":"files__read"}       |                           | denied          | 3 | tool:files__read
+{"verb":"model","name":"acme/large"}       |                           | denied          | 3 | llm:acme/large
+{"verb":"approval"}                        |                           | denied          | 3 | approval
+{"verb":"handoff","skill":"greet"}         |                           | denied          | 3 | skill:greet
+"#;
+
+/// One line of the table.
 struct Attack {
     verb: Value,
     limits: &'static str,
     code: &'static str,
     exit: i32,
-    /// A part of the message: the limit and its value, or what the guest said.
     says: &'static str,
 }
 
-fn attack(
-    verb: Value,
-    limits: &'static str,
-    code: &'static str,
-    exit: i32,
-    says: &'static str,
-) -> Attack {
-    Attack {
-        verb,
-        limits,
-        code,
-        exit,
-        says,
-    }
-}
-
-fn attacks() -> Vec<Attack> {
-    vec![
-        attack(
-            json!({ "verb": "spin" }),
-            "wall_time_ms = 300",
-            "time_limit",
-            4,
-            "wall_time_ms limit of 300",
-        ),
-        attack(
-            json!({ "verb": "spin" }),
-            "cpu_time_ms = 200",
-            "time_limit",
-            4,
-            "cpu_time_ms limit of 200",
-        ),
-        attack(
-            json!({ "verb": "spin" }),
-            "fuel = 100_000",
-            "fuel_limit",
-            4,
-            "fuel limit of 100000",
-        ),
-        attack(
-            json!({ "verb": "sleep", "ms": 3_600_000 }),
-            "wall_time_ms = 300",
-            "time_limit",
-            4,
-            "wall_time_ms limit of 300",
-        ),
-        attack(
-            json!({ "verb": "alloc" }),
-            "memory_bytes = 16_777_216",
-            "memory_limit",
-            4,
-            "memory_bytes limit of 16777216",
-        ),
-        attack(json!({ "verb": "recurse" }), "", "trap", 1, "out of bounds"),
-        attack(json!({ "verb": "trap" }), "", "trap", 1, "unreachable"),
-        attack(
-            json!({ "verb": "panic", "message": "oh no" }),
-            "",
-            "panic",
-            1,
-            "oh no",
-        ),
-        attack(
-            json!({ "verb": "exit", "code": 3 }),
-            "",
-            "trap",
-            1,
-            "exit status",
-        ),
-        attack(
-            json!({ "verb": "fail", "message": "no", "code": "x" }),
-            "",
-            "skill_error",
-            1,
-            "no",
-        ),
-        attack(
-            json!({ "verb": "output", "bytes": 5_000_000 }),
-            "",
-            "output_limit",
-            4,
-            "output_bytes limit of 4194304",
-        ),
-        attack(
-            json!({ "verb": "output", "bytes": 30_000_000 }),
-            "",
-            "output_limit",
-            4,
-            "output_bytes limit of 4194304",
-        ),
-        attack(
-            json!({ "verb": "carry", "bytes": 30_000_000 }),
-            "",
-            "host_call_limit",
-            4,
-            "host_call_bytes limit of 8388608",
-        ),
-        attack(
-            json!({ "verb": "tool_flood", "calls": 1_000 }),
-            "host_calls = 50",
-            "host_call_limit",
-            4,
-            "host_calls limit of 50",
-        ),
-        attack(
-            json!({ "verb": "random", "bytes": 100_000_000 }),
-            "",
-            "trap",
-            1,
-            "random",
-        ),
-        attack(
-            json!({ "verb": "tool", "name": "files__read" }),
-            "",
-            "denied",
-            3,
-            "tool:files__read",
-        ),
-        attack(
-            json!({ "verb": "model", "name": "acme/large" }),
-            "",
-            "denied",
-            3,
-            "llm:acme/large",
-        ),
-        attack(json!({ "verb": "approval" }), "", "denied", 3, "approval"),
-        attack(
-            json!({ "verb": "handoff", "skill": "greet" }),
-            "",
-            "denied",
-            3,
-            "skill:greet",
-        ),
-    ]
+fn attacks() -> impl Iterator<Item = Attack> {
+    ATTACKS.trim().lines().map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [verb, limits, code, exit, says] = cells.try_into().unwrap();
+        Attack {
+            verb: serde_json::from_str(verb).unwrap(),
+            limits,
+            code,
+            exit: exit.parse().unwrap(),
+            says,
+        }
+    })
 }
 
 /// Case C4 and every limit: each attack has its own code, a message that names the limit, its value and

@@ -1,0 +1,122 @@
+//! Calls of one loaded component, one after another and at once.
+
+use std::sync::Arc;
+
+use skillrun::outcome::OutcomeCode;
+
+use super::{call, engine, limits, probe};
+
+const NOOP: &str = r#"{"verb":"noop"}"#;
+const SPIN: &str = r#"{"verb":"spin"}"#;
+
+/// Case C1: more guests that compute than there are worker threads. A short call comes through while all
+/// of them are still at it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guests_that_spin_do_not_keep_others_from_running() {
+    let engine = engine(16, limits(&[]));
+    let program = probe(&engine).await;
+    let spins: Vec<_> = (0..6)
+        .map(|_| {
+            let program = Arc::clone(&program);
+            tokio::spawn(async move {
+                program
+                    .call(call(SPIN, limits(&[("wall_time_ms", 1_000)])))
+                    .await
+            })
+        })
+        .collect();
+    let quick = Arc::clone(&program);
+    tokio::spawn(async move { quick.call(call(NOOP, limits(&[]))).await })
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(spins.iter().all(|spin| !spin.is_finished()));
+    for spin in spins {
+        assert_eq!(
+            spin.await.unwrap().unwrap_err().code,
+            OutcomeCode::TimeLimit
+        );
+    }
+}
+
+/// Case C3: a skill that was killed once is killed again, and its place is free each time.
+#[tokio::test]
+async fn a_killed_guest_gives_its_place_back() {
+    let engine = engine(1, limits(&[]));
+    let program = probe(&engine).await;
+    for _ in 0..3 {
+        let killed = program.call(call(SPIN, limits(&[("fuel", 10_000)]))).await;
+        assert_eq!(killed.unwrap_err().code, OutcomeCode::FuelLimit);
+        let trapped = program.call(call(r#"{"verb":"trap"}"#, limits(&[]))).await;
+        assert_eq!(trapped.unwrap_err().code, OutcomeCode::Trap);
+    }
+    assert_eq!(
+        program.call(call(NOOP, limits(&[]))).await.as_deref(),
+        Ok("null")
+    );
+}
+
+#[tokio::test]
+async fn dropping_a_call_stops_the_guest_and_gives_its_place_back() {
+    let engine = engine(1, limits(&[]));
+    let program = probe(&engine).await;
+    for verb in [SPIN, r#"{"verb":"sleep","ms":3600000}"#] {
+        let mut spinning = Box::pin(program.call(call(verb, limits(&[]))));
+        tokio::select! {
+            biased;
+            ended = &mut spinning => panic!("it cannot end: {ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(spinning);
+        assert_eq!(
+            program.call(call(NOOP, limits(&[]))).await.as_deref(),
+            Ok("null")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_full_pool_refuses_and_says_which_key_sizes_it() {
+    let engine = engine(1, limits(&[]));
+    let program = probe(&engine).await;
+    let mut first = Box::pin(program.call(call(r#"{"verb":"sleep","ms":3600000}"#, limits(&[]))));
+    tokio::select! {
+        biased;
+        ended = &mut first => panic!("it cannot end: {ended:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+    let refused = program.call(call(NOOP, limits(&[]))).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::Busy);
+    assert!(refused.hint.unwrap().contains("runs.at_once_max"));
+}
+
+#[tokio::test]
+async fn nothing_survives_from_one_call_to_the_next_and_randomness_follows_the_seed() {
+    let engine = engine(1, limits(&[]));
+    let program = probe(&engine).await;
+    let random = async |seed: u8| {
+        let mut call = call(r#"{"verb":"ambient"}"#, limits(&[]));
+        call.seed = [seed; 32];
+        let output = program.call(call).await.unwrap();
+        let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+        output["random"].as_str().unwrap().to_owned()
+    };
+    let first = random(1).await;
+    assert_eq!(first, random(1).await);
+    assert_ne!(first, random(2).await);
+}
+
+#[tokio::test]
+async fn a_component_says_what_it_is() {
+    let engine = engine(1, limits(&[]));
+    let descriptor = probe(&engine)
+        .await
+        .describe(Arc::new(limits(&[])))
+        .await
+        .unwrap();
+    assert_eq!(
+        (descriptor.name.as_str(), descriptor.version.as_str()),
+        ("probe", "0.1.0")
+    );
+    assert_eq!(descriptor.input_schema, "");
+}
