@@ -129,6 +129,11 @@ impl Store {
         .unwrap_or(Err(StoreError::ShutDown))
     }
 
+    /// What an acknowledged append promises.
+    pub fn durability(&self) -> Durability {
+        self.0.durability
+    }
+
     /// Whether ledgers can be written.
     ///
     /// # Errors

@@ -16,13 +16,19 @@ use super::executor::{Executor, ExecutorError};
 use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::clock::{Clock, Timestamp};
+use crate::config::Durability;
 use crate::executor::Failure;
-use crate::ledger::{ErrorReport, Event, Origin, RunCompleted, RunStatus};
+use crate::id::RunId;
+use crate::ledger::{
+    Appended, ErrorReport, Event, Origin, RecordError, Recorder, RunCompleted, RunStarted,
+    RunStatus, Store, StoreError,
+};
 use crate::outcome::OutcomeCode;
 
 /// A run whose first event is durable and whose work has not begun.
 pub(super) struct Dispatch {
     pub(super) cx: RunContext,
+    pub(super) opened: Opened,
     pub(super) started_at: Timestamp,
     pub(super) ticket: Ticket,
     pub(super) skill: String,
@@ -48,6 +54,7 @@ impl Dispatch {
     pub(super) async fn carry_out(self, executor: &dyn Executor) -> Result<RunOutcome, RunError> {
         let Self {
             cx,
+            mut opened,
             started_at,
             ticket,
             skill,
@@ -56,7 +63,8 @@ impl Dispatch {
             clock,
             shutdown,
         } = self;
-        let mut unfinished = Unfinished(Some(cx.clone()));
+        // Runs inside this one end with it, also when it ends because its future was dropped.
+        let runs_inside = cx.cancellation().clone().drop_guard();
         let waiting = clock.stopwatch();
         let mut queued_micros = 0;
         let work = async {
@@ -70,12 +78,11 @@ impl Dispatch {
             () = shutdown.cancelled() => Ended::Interrupted,
             ended = work => ended,
         };
-        // Runs inside this one end with it.
-        cx.cancellation().cancel();
+        drop(runs_inside);
         let duration_micros = waiting.elapsed_micros().saturating_sub(queued_micros);
         let terminal = Terminal::of(ended, queued_micros, duration_micros);
-        let outcome = terminal.record(&cx, started_at).await;
-        unfinished.0 = None;
+        let outcome = terminal.record(cx.recorder(), started_at).await;
+        opened.0 = None;
         outcome
     }
 }
@@ -158,12 +165,16 @@ impl Terminal {
         Self { ended, completed }
     }
 
-    async fn record(self, cx: &RunContext, started_at: Timestamp) -> Result<RunOutcome, RunError> {
-        let run_id = cx.run_id().clone();
+    async fn record(
+        self,
+        recorder: &Recorder,
+        started_at: Timestamp,
+    ) -> Result<RunOutcome, RunError> {
+        let run_id = recorder.run_id().clone();
         let Self { ended, completed } = self;
         let code = completed.code.unwrap_or(OutcomeCode::Internal);
         let duration_micros = completed.duration_micros.unwrap_or_default();
-        write(cx, completed)
+        write(recorder, completed)
             .await
             .map_err(|source| RunError::LedgerUnavailable {
                 run_id: run_id.clone(),
@@ -176,7 +187,7 @@ impl Terminal {
                 code,
                 result,
                 duration_micros,
-                head: cx.recorder().head(),
+                head: recorder.head(),
             }),
             Ended::Failed(error) => Err(FailedRun { run_id, error }.into()),
             Ended::Cancelled => Err(RunError::Cancelled { run_id }),
@@ -186,7 +197,7 @@ impl Terminal {
 }
 
 /// Writes the `error` event, when there is an error, and the terminal event.
-async fn write(cx: &RunContext, completed: RunCompleted) -> Result<(), crate::ledger::RecordError> {
+async fn write(recorder: &Recorder, completed: RunCompleted) -> Result<(), RecordError> {
     if let Some(message) = &completed.error {
         let report = ErrorReport {
             message: message.clone(),
@@ -194,41 +205,67 @@ async fn write(cx: &RunContext, completed: RunCompleted) -> Result<(), crate::le
             code: completed.code,
             hint: completed.hint.clone(),
         };
-        cx.recorder().record(Origin::Host, &report.into())?;
+        recorder.record(Origin::Host, &report.into())?;
     }
-    cx.recorder()
-        .record_durable(Origin::Host, &Event::from(completed))
-        .await?;
+    let completed = Event::from(completed);
+    recorder.record_durable(Origin::Host, &completed).await?;
     Ok(())
 }
 
-/// Sees to it that a run whose future was dropped has a terminal event.
-struct Unfinished(Option<RunContext>);
+/// The ledger of a run that is not over. Should it be dropped before the run has its terminal event,
+/// because the caller's future was, the run is recorded as cancelled.
+pub(super) struct Opened(Option<Recorder>);
 
-impl Drop for Unfinished {
+impl Opened {
+    /// Makes the ledger. The caller's future can be dropped at any time: what was made by then has an
+    /// end.
+    pub(super) async fn create(
+        store: &Store,
+        run_id: RunId,
+        started: RunStarted,
+    ) -> Result<(Self, Recorder, Appended), StoreError> {
+        let create = {
+            let store = store.clone();
+            async move {
+                let (recorder, appended) = store.create(run_id, started).await?;
+                Ok((Self(Some(recorder.clone())), recorder, appended))
+            }
+        };
+        match store.durability() {
+            // It is made without a pause in which the future could be dropped.
+            Durability::Relaxed => create.await,
+            Durability::Sync => tokio::spawn(create)
+                .await
+                .unwrap_or(Err(StoreError::ShutDown)),
+        }
+    }
+}
+
+impl Drop for Opened {
     fn drop(&mut self) {
-        let Some(cx) = self.0.take() else { return };
-        cx.cancellation().cancel();
+        let Some(recorder) = self.0.take() else {
+            return;
+        };
         let completed = Terminal::of(Ended::Cancelled, 0, 0).completed;
         match Handle::try_current() {
             Ok(runtime) => {
-                runtime.spawn(async move { report(&cx, write(&cx, completed).await) });
+                runtime.spawn(async move { report(&recorder, write(&recorder, completed).await) });
             }
-            // Without a runtime nobody can wait for the bytes to be durable; they are written.
+            // Without a runtime there is no task to leave the work to.
             Err(_) => {
-                let written = cx.recorder().record(Origin::Host, &completed.into());
-                report(&cx, written.map(|_appended| ()));
+                let written = recorder.record(Origin::Host, &completed.into());
+                report(&recorder, written.map(|_appended| ()));
             }
         }
     }
 }
 
-fn report(cx: &RunContext, written: Result<(), crate::ledger::RecordError>) {
+fn report(recorder: &Recorder, written: Result<(), RecordError>) {
     match written {
         // The terminal event was on its way when the future was dropped.
-        Ok(()) | Err(crate::ledger::RecordError::Ended { .. }) => {}
+        Ok(()) | Err(RecordError::Ended { .. }) => {}
         Err(error) => {
-            tracing::error!(run_id = %cx.run_id(), %error, "cannot record a cancellation")
+            tracing::error!(run_id = %recorder.run_id(), %error, "cannot record a cancellation");
         }
     }
 }

@@ -31,7 +31,7 @@ pub use skill_executor::SkillExecutor;
 pub use tool_result::{ContentBlock, ToolCallResult};
 
 use self::admission::Admission;
-use self::dispatch::Dispatch;
+use self::dispatch::{Dispatch, Opened};
 use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::executor::Seed;
@@ -174,6 +174,7 @@ impl Runner {
     /// # Errors
     /// The run was refused before anything was written, or it is on record and has no answer.
     pub async fn run(&self, caller: Caller, options: StartOptions) -> Result<RunOutcome, RunError> {
+        let _waited_for_by_shutdown = self.0.work.token();
         let dispatch = self.begin(caller, options).await?;
         dispatch.carry_out(&*self.0.executor).await
     }
@@ -201,10 +202,15 @@ impl Runner {
         })
     }
 
-    /// Takes no more runs, interrupts those that go on, and waits until each has its terminal event.
-    /// They can be resumed.
-    pub async fn shutdown(&self) {
+    /// Takes no more runs and interrupts those that go on; they can be resumed. It does not wait.
+    pub fn interrupt(&self) {
         self.0.shutdown.cancel();
+    }
+
+    /// As [`Runner::interrupt`], and waits until every run has its terminal event. Whoever drives a
+    /// [`Runner::run`] has to go on driving it meanwhile.
+    pub async fn shutdown(&self) {
+        self.interrupt();
         self.0.work.close();
         self.0.work.wait().await;
     }
@@ -249,13 +255,12 @@ impl Runner {
             seed: Some(hex(&seed)),
             ..RunStarted::default()
         };
-        let (recorder, appended) = inner
-            .store
-            .create(run_id.clone(), started)
+        let (opened, recorder, appended) = Opened::create(&inner.store, run_id.clone(), started)
             .await
             .map_err(|source| RunError::NoLedger { run_id, source })?;
         Ok(Dispatch {
             cx: RunContext::new(recorder, caller, profile, seed),
+            opened,
             started_at: appended.time,
             ticket,
             skill: options.skill,

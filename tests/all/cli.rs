@@ -131,7 +131,14 @@ impl Refusal {
     /// A message is for people: no panic, and nothing as Rust prints it for programmers.
     #[track_caller]
     fn check_words(&self, text: &str) {
-        for word in ["panicked", "RUST_BACKTRACE", "Some(", "Err(", "Os {", "kind:"] {
+        for word in [
+            "panicked",
+            "RUST_BACKTRACE",
+            "Some(",
+            "Err(",
+            "Os {",
+            "kind:",
+        ] {
             assert!(!text.contains(word), "{word}: {:?}: {text}", self.arguments);
         }
     }

@@ -79,7 +79,7 @@ async fn until_signalled(
         tokio::select! {
             outcome = &mut work => return Ok(outcome),
             _ = interrupt.recv() => cancellation.cancel(),
-            _ = terminate.recv() => runner.shutdown().await,
+            _ = terminate.recv() => runner.interrupt(),
         }
     }
 }

@@ -92,7 +92,11 @@ fn a_wrong_command_line_is_refused_with_its_usage_or_a_tip() {
         (&["run", "greet", "--timeout"], "--timeout", "--help"),
         (&["run", "greet", "--timeout", "5"], "such as 5s", "--help"),
         (&["run", "greet", "--timeout", "-5s"], "-5", "usage:"),
-        (&["run", "greet", "--timeout", "0s"], "at least 1ms", "--help"),
+        (
+            &["run", "greet", "--timeout", "0s"],
+            "at least 1ms",
+            "--help",
+        ),
         (
             &["run", "greet", "--run-id", "../x"],
             "malformed run id \"../x\"",

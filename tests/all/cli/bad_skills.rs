@@ -173,7 +173,10 @@ fn a_broken_skill_does_not_hide_the_others() {
     let listed: Vec<&str> = ran.stdout.lines().collect();
     assert!(listed[0].starts_with("NAME") && listed[1].starts_with("greet "));
     assert_eq!(listed.len(), 2, "{ran:?}");
-    let complaints = ran.stderr.lines().filter(|line| line.starts_with("error: "));
+    let complaints = ran
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "));
     assert_eq!(complaints.count(), BROKEN.len(), "{ran:?}");
 
     let ran = home.skillrun(&["--json", "skills", "list"]);
@@ -192,7 +195,10 @@ fn a_skills_folder_that_is_a_file_is_named() {
     let ran = home.skillrun(&["skills", "list"]);
     assert_eq!(ran.exit, Some(1), "{ran:?}");
     assert!(ran.stderr.starts_with("error: "), "{ran:?}");
-    assert!(ran.stderr.contains("skills: cannot be read: Not a directory"));
+    assert!(
+        ran.stderr
+            .contains("skills: cannot be read: Not a directory")
+    );
 }
 
 /// A path is what it is: it is refused before there is a run.

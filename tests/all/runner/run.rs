@@ -1,6 +1,7 @@
 //! `run`.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use serde_json::json;
 use skillrun::executor::Failure;
@@ -236,6 +237,32 @@ async fn dropping_the_future_stops_the_work_and_is_recorded() {
     let run_id = cx.run_id().clone();
     cx.cancellation().cancelled().await;
     drop(cx);
+    until_closed(&bench, &run_id).await;
+    assert_eq!(bench.terminal(&run_id).await["status"], "cancelled");
+}
+
+/// The ledger is made by then, and nobody is there any more to run the skill.
+#[tokio::test]
+async fn dropping_the_future_while_the_ledger_is_made_is_recorded_too() {
+    let bench = runner(|_, _| async { panic!("it never begins") });
+    let run_id = skillrun::id::RunId::generate();
+    let options = StartOptions {
+        run_id: Some(run_id.clone()),
+        ..skill()
+    };
+    let mut work = Box::pin(bench.runner.run(Caller::new(), options));
+    std::future::poll_fn(|cx| {
+        assert!(
+            work.as_mut().poll(cx).is_pending(),
+            "the ledger is made on another thread"
+        );
+        Poll::Ready(())
+    })
+    .await;
+    drop(work);
+    while !bench.runner.store().path_of(&run_id).exists() {
+        tokio::task::yield_now().await;
+    }
     until_closed(&bench, &run_id).await;
     assert_eq!(bench.terminal(&run_id).await["status"], "cancelled");
 }

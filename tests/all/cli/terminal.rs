@@ -1,0 +1,92 @@
+//! A run on a terminal: `script` gives the binary one.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use skillrun_test_artifacts::PROBE;
+
+use super::run_id;
+use crate::harness::{Home, Running};
+
+/// Starts `skillrun run probe` on a terminal of its own. What the terminal shows is its standard
+/// output; what is written to its standard input is typed.
+fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value) -> Running {
+    let input = home.path().join("input.json");
+    std::fs::write(&input, verb.to_string()).unwrap();
+    let binary = env!("CARGO_BIN_EXE_skillrun");
+    let line = format!(
+        "'{binary}' run probe --run-id {run_id} --input '@{}'",
+        input.display()
+    );
+    let mut script = Command::new("script");
+    script
+        .args([
+            "--quiet",
+            "--flush",
+            "--return",
+            "--command",
+            &line,
+            "/dev/null",
+        ])
+        .env("SKILLRUN_HOME", home.path())
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped());
+    Running::of(&mut script)
+}
+
+/// Reads what the terminal shows until `mark` is among it.
+fn read_until(terminal: &mut Running, mark: &str) -> String {
+    let stdout = terminal.child().stdout.as_mut().unwrap();
+    let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&shown);
+        if text.contains(mark) {
+            return text.into_owned();
+        }
+        let bytes = stdout.read(&mut chunk).unwrap();
+        assert!(bytes > 0, "ended without {mark}: {text}");
+        shown.extend_from_slice(&chunk[..bytes]);
+    }
+}
+
+/// The last of case C5: the keys Ctrl and C.
+#[test]
+fn events_show_while_the_run_goes_on_and_ctrl_c_cancels_it() {
+    let home = Home::new(&[PROBE]);
+    let id = run_id(1);
+    let verb = json!({ "verb": "sleep", "ms": 3_600_000 });
+    let mut terminal = on_a_terminal(&home, &id, &verb);
+    read_until(&mut terminal, "run_started");
+    // Once with the event, and once beside a spinner with the time that has passed.
+    let shown = read_until(&mut terminal, "probe 0s");
+    assert!(!shown.contains("run_completed"), "{shown:?}");
+    assert!(terminal.is_alive());
+
+    let mut keys = terminal.child().stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    let ran = terminal.end();
+    assert_eq!(ran.exit, Some(130), "{ran:?}");
+    let end = ran.stdout.split_once("run_completed").unwrap().1;
+    assert!(end.contains("cancelled in "), "{ran:?}");
+    assert!(
+        end.contains(&format!("error: run {id} was cancelled")),
+        "{ran:?}"
+    );
+    let completed = home.events_of(&id, "run_completed");
+    assert_eq!(completed[0]["payload"]["status"], "cancelled");
+}
+
+#[test]
+fn what_a_guest_writes_does_not_reach_the_terminal_as_a_command() {
+    let home = Home::new(&[PROBE]);
+    let id = run_id(1);
+    let verb = json!({ "verb": "log", "message": "A\u{1b}[31;5mB\u{7}C\u{9b}31mD\u{202e}E" });
+    let ran = on_a_terminal(&home, &id, &verb).end();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let spelled = "A\\u{1b}[31;5mB\\u{7}C\\u{9b}31mD\\u{202e}E";
+    assert!(ran.stdout.contains(spelled), "{ran:?}");
+    for raw in ["\u{1b}[31;5m", "\u{7}", "\u{9b}", "\u{202e}"] {
+        assert!(!ran.stdout.contains(raw), "{raw:?}: {ran:?}");
+    }
+}
