@@ -95,8 +95,8 @@ limit_keys! {
     /// Wall time from the moment the guest starts, waiting in host calls included. Protects callers
     /// from a run that never ends.
     WallTimeMs as wall_time_ms, 60_000, 24 * HOUR_MS;
-    /// Time the guest computes, counted in ticks of the engine's epoch (10 ms). Protects the other
-    /// runs on the machine from one that spins.
+    /// Time the guest holds a thread, the host's part of its calls included, seen every 10 ms. Protects
+    /// the other runs on the machine from one that spins.
     CpuTimeMs as cpu_time_ms, 30_000, 24 * HOUR_MS;
     /// Instructions the guest may execute, roughly one unit each. Unlike time it is deterministic, so
     /// it cuts off at the same place on every machine; the default never does.
@@ -107,18 +107,20 @@ limit_keys! {
     TableElements as table_elements, 20_000, 1_000_000;
     /// The JSON text of the result. Protects ledgers and callers.
     OutputBytes as output_bytes, 4 * MIB, 64 * MIB;
-    /// What one host call may carry out of the guest, summed over its strings and lists. Protects the
-    /// host's heap, which a guest's memory limit does not cover.
+    /// What one host call may carry out of the guest, summed over its strings and lists; never less
+    /// than `output_bytes`. Protects the host's heap, which a guest's memory limit does not cover.
     HostCallBytes as host_call_bytes, 8 * MIB, 128 * MIB;
     /// Calls of host functions that reach a tool, a model, a person or another skill.
     HostCalls as host_calls, 10_000, 1_000_000;
     /// Runs within runs. Protects from skills that hand work to each other for ever.
     NestingDepth as nesting_depth, 8, 64;
-    /// Text of log lines, standard output and standard error, summed; what is above it is counted
-    /// and dropped. Protects the ledger.
+    /// Log lines, standard output and standard error, summed, 64 bytes for each line beside its text;
+    /// what is above it is counted and dropped. Protects the ledger.
     LogBytes as log_bytes, MIB, 256 * MIB;
     /// Events that the guest adds to its ledger, log lines included. Protects the ledger.
     GuestEvents as guest_events, 100_000, 10_000_000;
+    /// Those events' content, summed. Protects the disk, and with it everyone else's ledgers.
+    GuestEventBytes as guest_event_bytes, 64 * MIB, 4 * GIB;
 }
 
 /// One limit's value and origin.
@@ -139,8 +141,9 @@ impl Limits {
         self.get(key).value
     }
 
-    /// Applies the values of one source. An operator's configuration and a call replace; a manifest
-    /// can only lower, and a larger wish of it leaves the operator's value in force.
+    /// Applies the values of one source. An operator's configuration and a call replace, except that a
+    /// call cannot raise what the pool of instances is sized by. A manifest can only lower. A larger
+    /// wish leaves the value in force.
     ///
     /// # Errors
     /// A key that does not exist, and a value that is 0, negative or above the key's maximum; nothing
@@ -161,7 +164,12 @@ impl Limits {
                     max: key.max_value(),
                 })?;
             let slot = self.slot(key);
-            if source != Source::Manifest || value < slot.value {
+            let lowers_only = match source {
+                Source::Manifest => true,
+                Source::Call => matches!(key, LimitKey::MemoryBytes | LimitKey::TableElements),
+                Source::Default | Source::Config => false,
+            };
+            if !lowers_only || value < slot.value {
                 *slot = Limit { value, source };
             }
         }
@@ -192,11 +200,17 @@ pub struct LimitReached {
 impl LimitReached {
     /// What to do about it, for a `hint:` line.
     pub fn hint(&self) -> String {
-        format!(
-            "raise limits.{} in config.toml (at most {}), if the skill is meant to need more",
-            self.key.as_str(),
-            self.key.max_value()
-        )
+        let key = self.key.as_str();
+        match self.limit.source {
+            Source::Default | Source::Config => format!(
+                "raise limits.{key} in config.toml (at most {}), if the skill is meant to need more",
+                self.key.max_value()
+            ),
+            Source::Manifest => {
+                format!("the skill's own skill.toml sets limits.{key}; it may be raised there")
+            }
+            Source::Call => format!("the call set {key}; let it set more"),
+        }
     }
 }
 

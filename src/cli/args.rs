@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     pub(crate) quiet: bool,
 
     /// End the run after this time, such as 5s or 2m; sets limits.wall_time_ms for this run.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<std::time::Duration>,
 }
 
@@ -104,11 +104,16 @@ pub(crate) struct ListArgs {
     pub(crate) parent: Option<RunId>,
 
     /// Only runs that started within this time, such as 1h.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) since: Option<std::time::Duration>,
 
     /// At most so many runs.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        allow_negative_numbers = true
+    )]
     pub(crate) limit: usize,
 }
 

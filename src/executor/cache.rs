@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::load_error::LoadError;
 use super::program::Program;
@@ -11,11 +11,16 @@ use super::program::Program;
 /// Components kept at most. Protects the host's memory: one takes a few MiB to some tens.
 const PROGRAMS_MAX: usize = 256;
 
+/// Compilations at once; each uses every processor by itself. Protects the threads that make ledgers
+/// durable, which are the same ones, and the host's memory.
+const COMPILATIONS_AT_ONCE_MAX: usize = 2;
+
 type Slot = Arc<OnceCell<Arc<Program>>>;
 
-#[derive(Default)]
 pub(crate) struct Cache {
     slots: Mutex<Slots>,
+    /// Bounds compilations that go on at once.
+    at_once: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -30,6 +35,13 @@ struct Entry {
 }
 
 impl Cache {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Mutex::default(),
+            at_once: Arc::new(Semaphore::new(COMPILATIONS_AT_ONCE_MAX)),
+        }
+    }
+
     /// The program for `digest`, made by `load` unless it is there. Those who ask meanwhile wait for
     /// the same one; a failure is not kept, so the next one tries again.
     pub(crate) async fn get_or_load(
@@ -41,14 +53,19 @@ impl Cache {
         if let Some(program) = slot.get() {
             return Ok(Arc::clone(program));
         }
-        slot.get_or_try_init(|| async move {
-            match tokio::task::spawn_blocking(load).await {
-                Ok(loaded) => loaded.map(Arc::new),
-                Err(_panicked) => Err(LoadError::CompilerFailed),
-            }
-        })
-        .await
-        .map(Arc::clone)
+        let at_once = Arc::clone(&self.at_once);
+        // A task of its own goes on when the caller goes, and those who wait share its result.
+        let loading = tokio::spawn(async move {
+            let compile = async move {
+                let _place = at_once.acquire_owned().await;
+                match tokio::task::spawn_blocking(load).await {
+                    Ok(loaded) => loaded.map(Arc::new),
+                    Err(_panicked) => Err(LoadError::CompilerFailed),
+                }
+            };
+            slot.get_or_try_init(|| compile).await.map(Arc::clone)
+        });
+        loading.await.unwrap_or(Err(LoadError::CompilerFailed))
     }
 
     fn slot(&self, digest: &str) -> Slot {

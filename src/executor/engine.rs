@@ -1,7 +1,7 @@
 //! The two engines, their epochs, and the linkers.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -43,6 +43,8 @@ struct Inner {
     plain: Half,
     /// For components that use the component model's `async`; made when the first one comes.
     concurrent: OnceLock<Half>,
+    /// Held while it is made, because a second pool of that size may be one too many.
+    making: Mutex<()>,
     cache: Cache,
 }
 
@@ -64,7 +66,8 @@ impl Engine {
             options,
             plain,
             concurrent: OnceLock::new(),
-            cache: Cache::default(),
+            making: Mutex::default(),
+            cache: Cache::new(),
         })))
     }
 
@@ -100,16 +103,7 @@ impl Inner {
             });
         }
         fit::check(bytes, pool_size(&self.options))?;
-        let (half, component) = match Component::new(&self.plain.engine, bytes) {
-            Ok(component) => (&self.plain, component),
-            // It may use `async`, which the plain engine does not know.
-            Err(refused) => {
-                let half = self.concurrent()?;
-                let component = Component::new(&half.engine, bytes)
-                    .map_err(|_also_refused| LoadError::invalid(&refused))?;
-                (half, component)
-            }
-        };
+        let (half, component) = self.component(bytes)?;
         load_error::check_interfaces(&half.engine, &component)?;
         let linked = half
             .linker
@@ -123,11 +117,32 @@ impl Inner {
         ))
     }
 
-    fn concurrent(&self) -> Result<&Half, LoadError> {
+    /// The component on the engine that it needs: the plain one, unless it uses `async`, which that one
+    /// does not know, or the version of WASI that does.
+    fn component(&self, bytes: &[u8]) -> Result<(&Half, Component), LoadError> {
+        let plain = Component::new(&self.plain.engine, bytes);
+        if let Ok(component) = &plain
+            && !load_error::imports_async_wasi(&self.plain.engine, component)
+        {
+            return Ok((&self.plain, component.clone()));
+        }
+        let half = self.concurrent().map_err(|error| match &plain {
+            Ok(_) => LoadError::Engine(error),
+            Err(refused) => LoadError::invalid(refused),
+        })?;
+        match (Component::new(&half.engine, bytes), &plain) {
+            (Ok(component), _) => Ok((half, component)),
+            (Err(_), Err(refused)) => Err(LoadError::invalid(refused)),
+            (Err(refused), Ok(_)) => Err(LoadError::invalid(&refused)),
+        }
+    }
+
+    fn concurrent(&self) -> Result<&Half, EngineError> {
+        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(half) = self.concurrent.get() {
             return Ok(half);
         }
-        let half = Half::new(&self.options, true).map_err(LoadError::Engine)?;
+        let half = Half::new(&self.options, true)?;
         Ok(self.concurrent.get_or_init(|| half))
     }
 }
@@ -147,11 +162,11 @@ impl Half {
         }
         Skill::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(failed)?;
-        let ticks = Arc::new(Ticks::start(engine.clone()));
+        let ticks = Ticks::start(engine.clone()).map_err(|error| failed(error.into()))?;
         Ok(Self {
             engine,
             linker,
-            ticks,
+            ticks: Arc::new(ticks),
         })
     }
 }
@@ -174,21 +189,22 @@ pub(crate) struct Ticks(
 );
 
 impl Ticks {
-    fn start(engine: wasmtime::Engine) -> Self {
+    fn start(engine: wasmtime::Engine) -> std::io::Result<Self> {
         let (alive, gone) = mpsc::channel();
-        std::thread::spawn(move || {
+        let ticking = std::thread::Builder::new().name("epoch".to_owned());
+        ticking.spawn(move || {
             while gone.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 engine.increment_epoch();
             }
-        });
-        Self(alive)
+        })?;
+        Ok(Self(alive))
     }
 }
 
 /// The pool cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot reserve a pool of {instances_max} instances (runs.at_once_max in config.toml): {reason}"
+    "cannot make an engine with a pool of {instances_max} instances (runs.at_once_max in config.toml): {reason}"
 )]
 pub struct EngineError {
     instances_max: usize,

@@ -46,11 +46,18 @@ pub(super) fn engine_config(size: PoolSize, concurrency: bool) -> Config {
     pool.total_component_instances(instances)
         .total_stacks(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES_PER_COMPONENT_MAX))
-        .total_memories(instances.saturating_mul(2).min(MEMORIES_MAX).max(instances))
-        .total_tables(instances.saturating_mul(2))
+        .total_memories(
+            instances
+                .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
+                .min(MEMORIES_MAX)
+                .max(instances),
+        )
+        .total_tables(instances.saturating_mul(TABLES_PER_COMPONENT_MAX))
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT_MAX)
         .max_memories_per_component(MEMORIES_PER_COMPONENT_MAX)
         .max_tables_per_component(TABLES_PER_COMPONENT_MAX)
+        .max_memories_per_module(MEMORIES_PER_COMPONENT_MAX)
+        .max_tables_per_module(TABLES_PER_COMPONENT_MAX)
         .max_core_instance_size(INSTANCE_METADATA_BYTES_MAX)
         .max_component_instance_size(INSTANCE_METADATA_BYTES_MAX)
         .max_memory_size(size.memory_bytes_max)

@@ -1,10 +1,15 @@
 //! Why a call of a guest has no result, and how the engine's errors become that.
 
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
-use super::guest_record::GuestRecord;
+use super::guest_record::{GuestRecord, cut};
+use super::run_host::RecordRefused;
+use super::state::RESOURCES_MAX;
 use crate::limits::{LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
 
@@ -55,7 +60,8 @@ impl From<LimitReached> for Failure {
             | LimitKey::HostCalls
             | LimitKey::NestingDepth
             | LimitKey::LogBytes
-            | LimitKey::GuestEvents => OutcomeCode::HostCallLimit,
+            | LimitKey::GuestEvents
+            | LimitKey::GuestEventBytes => OutcomeCode::HostCallLimit,
         };
         Self {
             hint: Some(reached.hint()),
@@ -65,52 +71,94 @@ impl From<LimitReached> for Failure {
 }
 
 /// The failure that an error of the skill's own is.
-pub(crate) fn from_skill(error: SkillError, record: &GuestRecord) -> Failure {
+pub(crate) fn from_skill(error: &SkillError, record: &GuestRecord) -> Failure {
     let code = if error.code == DENIED_CODE && record.was_denied() {
         OutcomeCode::Denied
     } else {
         OutcomeCode::SkillError
     };
-    let details = serde_json::json!({
-        "code": error.code,
-        "details": serde_json::from_str::<serde_json::Value>(&error.details).unwrap_or_default(),
-    });
-    Failure {
-        details: Some(details.to_string()),
-        ..Failure::new(code, cut(&error.message))
+    let output_bytes = error.code.len().saturating_add(error.details.len());
+    let output_bytes = u64::try_from(output_bytes).unwrap_or(u64::MAX);
+    if output_bytes > record.limits().value(LimitKey::OutputBytes) {
+        return record.reached(LimitKey::OutputBytes).into();
     }
+    let details = Details {
+        code: &error.code,
+        // Details that are not JSON are kept as the text that they are.
+        details: RawValue::from_string(error.details.clone())
+            .or_else(|_not_json| to_raw_value(&error.details))
+            .ok(),
+    };
+    Failure {
+        details: serde_json::to_string(&details).ok(),
+        ..Failure::new(code, cut(&error.message, MESSAGE_BYTES_MAX))
+    }
+}
+
+/// What a skill adds to its message.
+#[derive(Serialize)]
+struct Details<'a> {
+    code: &'a str,
+    details: Option<Box<RawValue>>,
+}
+
+/// The failure that an error of the engine is, when it came before the guest was there to cause it.
+pub(crate) fn from_instantiation(error: &wasmtime::Error, record: &GuestRecord) -> Failure {
+    known(error, record).unwrap_or_else(|| {
+        Failure::new(
+            OutcomeCode::Internal,
+            format!("cannot instantiate: {error:#}"),
+        )
+    })
 }
 
 /// The failure that an error of the engine is, while a guest ran.
 pub(crate) fn from_engine(error: &wasmtime::Error, record: &GuestRecord) -> Failure {
+    known(error, record).unwrap_or_else(|| {
+        let root = error.root_cause().to_string();
+        Failure::new(OutcomeCode::Trap, cut(&root, MESSAGE_BYTES_MAX))
+    })
+}
+
+fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
     if let Some(&reached) = error.downcast_ref::<LimitReached>() {
-        return reached.into();
+        return Some(reached.into());
+    }
+    if let Some(RecordRefused::Unavailable) = error.downcast_ref::<RecordRefused>() {
+        return Some(Failure::new(OutcomeCode::Internal, "ledger unavailable"));
+    }
+    if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
+        let message = format!("the guest holds more than {RESOURCES_MAX} resources of the host");
+        return Some(Failure::new(OutcomeCode::HostCallLimit, message));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
-        return from_trap(*trap, record);
+        return Some(from_trap(*trap, record));
     }
     if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
         let message = format!("the guest ended itself with exit status {status}");
-        return Failure::new(OutcomeCode::Trap, message);
+        return Some(Failure::new(OutcomeCode::Trap, message));
     }
     if error.is::<PoolConcurrencyLimitError>() {
         let message = "every place in the pool of instances is taken";
-        return Failure {
+        return Some(Failure {
             hint: Some("raise runs.at_once_max in config.toml: it sizes the pool".to_owned()),
             ..Failure::new(OutcomeCode::Busy, message)
-        };
+        });
     }
-    let root = error.root_cause().to_string();
-    if root.contains(HOST_CALL_BYTES_MARK) {
+    if error
+        .root_cause()
+        .to_string()
+        .contains(HOST_CALL_BYTES_MARK)
+    {
         // Frames of the guest are on the stack while it calls the host, and gone when it returns.
         let key = if error.downcast_ref::<WasmBacktrace>().is_some() {
             LimitKey::HostCallBytes
         } else {
             LimitKey::OutputBytes
         };
-        return record.reached(key).into();
+        return Some(record.reached(key).into());
     }
-    Failure::new(OutcomeCode::Trap, cut(&root))
+    None
 }
 
 fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {
@@ -123,9 +171,4 @@ fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {
         },
         _ => Failure::new(OutcomeCode::Trap, trap.to_string()),
     }
-}
-
-fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MESSAGE_BYTES_MAX))
-        .unwrap_or(text)
 }

@@ -4,7 +4,7 @@
 //! [`GuestRecord`], so that their bounds hold for them together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
 use crate::clock::{Clock, Stopwatch};
@@ -14,8 +14,11 @@ use crate::limits::{LimitKey, LimitReached, Limits};
 pub(crate) const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of one event of the guest. Protects the ledger's readers, which hold one line at a time.
 pub(crate) const EVENT_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of a step's name.
-const NODE_NAME_BYTES_MAX: usize = 128;
+/// Bytes of a name or an id that the guest chose. Protects listings, which show them whole.
+pub(crate) const NAME_BYTES_MAX: usize = 128;
+/// What a line of the ledger takes beside the guest's text, so that a flood of empty ones ends too.
+const EVENT_OVERHEAD_BYTES: u64 = 256;
+const LOG_OVERHEAD_BYTES: u64 = 64;
 /// Bytes of the name of something that was refused; the guest chose it.
 const DENIED_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a panic's message that are kept for the outcome.
@@ -26,6 +29,8 @@ const PANIC_BYTES_MAX: usize = 1024;
 pub(crate) enum EmitError {
     /// Larger than [`EVENT_BYTES_MAX`].
     TooLarge,
+    /// A name or an id in it is longer than [`NAME_BYTES_MAX`].
+    NameTooLong,
     /// The run may write no more events.
     Exhausted,
     /// The record refused it, or cannot be written.
@@ -38,8 +43,11 @@ pub(crate) struct GuestRecord {
     limits: Arc<Limits>,
     clock: Clock,
     events: AtomicU64,
+    event_bytes: AtomicU64,
     log_bytes: AtomicU64,
     lines_dropped: AtomicU64,
+    /// The limit for which the first line was dropped.
+    dropped_for: OnceLock<LimitKey>,
     /// Set once a host call was refused by policy; it turns an error of the guest that says so into
     /// the outcome `denied`.
     denied: AtomicBool,
@@ -54,8 +62,10 @@ impl GuestRecord {
             limits,
             clock,
             events: AtomicU64::new(0),
+            event_bytes: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             lines_dropped: AtomicU64::new(0),
+            dropped_for: OnceLock::new(),
             denied: AtomicBool::new(false),
             panic: Mutex::new(None),
         }
@@ -79,69 +89,79 @@ impl GuestRecord {
     }
 
     pub(crate) fn emit(&self, event: GuestEvent<'_>) -> Result<u64, EmitError> {
-        if size(event) > EVENT_BYTES_MAX {
+        let (names, content) = texts(event);
+        if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
+            return Err(EmitError::NameTooLong);
+        }
+        if content.len() > EVENT_BYTES_MAX {
             return Err(EmitError::TooLarge);
         }
-        if !self.take_events(1) {
+        let bytes = len(content).saturating_add(EVENT_OVERHEAD_BYTES);
+        let bytes_max = self.limits.value(LimitKey::GuestEventBytes);
+        if !take(&self.event_bytes, bytes, bytes_max) || !self.take_events(1) {
             return Err(EmitError::Exhausted);
         }
         self.host.emit(event).map_err(EmitError::Refused)
     }
 
-    /// Writes one log line, or counts it when there is no room for it.
+    /// Writes one log line, or counts it when there is no room for it. Fields beyond the bound of a line
+    /// are left out.
     pub(crate) fn log(
         &self,
         level: LogLevel,
         origin: LogOrigin,
         message: &str,
         fields: &[(String, String)],
-    ) {
+    ) -> Result<(), RecordRefused> {
         let message = cut(message, LOG_LINE_BYTES_MAX);
-        let fields_bytes: usize = fields
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
-        let bytes = u64::try_from(message.len().saturating_add(fields_bytes)).unwrap_or(u64::MAX);
-        let written = fields_bytes <= LOG_LINE_BYTES_MAX
-            && take(
-                &self.log_bytes,
-                bytes,
-                self.limits.value(LimitKey::LogBytes),
-            )
-            && self.take_events(1)
-            && self.host.log(level, origin, message, fields).is_ok();
-        if !written {
-            self.lines_dropped.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = len(message).saturating_add(LOG_OVERHEAD_BYTES);
+        let bytes_max = u64::try_from(LOG_LINE_BYTES_MAX).unwrap_or(u64::MAX);
+        let fitting = fields.iter().take_while(|(name, value)| {
+            bytes = bytes.saturating_add(len(name)).saturating_add(len(value));
+            bytes <= bytes_max.saturating_mul(2)
+        });
+        let fields = fields.get(..fitting.count()).unwrap_or_default();
+        let bytes = bytes.min(bytes_max.saturating_mul(2));
+        if !take(
+            &self.log_bytes,
+            bytes,
+            self.limits.value(LimitKey::LogBytes),
+        ) {
+            self.drop_line(LimitKey::LogBytes);
+        } else if !self.take_events(1) {
+            self.drop_line(LimitKey::GuestEvents);
+        } else if let Err(refused) = self.host.log(level, origin, message, fields) {
+            return Err(refused);
         }
+        Ok(())
+    }
+
+    fn drop_line(&self, key: LimitKey) {
+        self.lines_dropped.fetch_add(1, Ordering::Relaxed);
+        self.dropped_for.get_or_init(|| key);
     }
 
     /// Writes down that log lines were dropped, if any were.
     pub(crate) fn finish(&self) {
         let lines = self.lines_dropped.swap(0, Ordering::Relaxed);
-        if lines > 0 {
-            let events_max = self.limits.value(LimitKey::GuestEvents);
-            let key = if self.events.load(Ordering::Relaxed) >= events_max {
-                LimitKey::GuestEvents
-            } else {
-                LimitKey::LogBytes
-            };
+        if let Some(&key) = self.dropped_for.get() {
             self.host.logs_dropped(lines, self.reached(key));
         }
     }
 
-    /// Enters a step; one that cannot be recorded has no id and leaves no trace.
-    pub(crate) fn enter(self: &Arc<Self>, name: &str) -> Node {
-        let name = cut(name, NODE_NAME_BYTES_MAX);
-        let id = self
-            .take_events(2)
-            .then(|| self.host.enter(name).ok())
-            .flatten();
-        Node {
+    /// Enters a step; one for which there is no room has no id and leaves no trace.
+    pub(crate) fn enter(self: &Arc<Self>, name: &str) -> Result<Node, RecordRefused> {
+        let name = cut(name, NAME_BYTES_MAX);
+        let id = match self.take_events(2) {
+            true => Some(self.host.enter(name)?),
+            false => None,
+        };
+        Ok(Node {
             record: Arc::clone(self),
             open: id.is_some(),
             id: id.unwrap_or_default(),
             entered: self.clock.stopwatch(),
-        }
+        })
     }
 
     pub(crate) fn denied(&self, denial: Denial<'_>) {
@@ -191,30 +211,35 @@ fn take(used: &AtomicU64, amount: u64, max: u64) -> bool {
 }
 
 /// The longest prefix of at most `bytes_max` bytes that ends between two characters.
-fn cut(text: &str, bytes_max: usize) -> &str {
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes_max))
         .unwrap_or(text)
 }
 
-fn size(event: GuestEvent<'_>) -> usize {
+fn len(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
+/// The names and ids in an event, and its content.
+fn texts(event: GuestEvent<'_>) -> ([&str; 2], &str) {
     match event {
         GuestEvent::ToolCall {
             call_id,
             name,
             arguments,
-        } => call_id.len() + name.len() + arguments.len(),
+        } => ([call_id, name], arguments),
         GuestEvent::ToolResult {
             call_id, output, ..
-        } => call_id.len() + output.len(),
+        } => ([call_id, ""], output),
         GuestEvent::LlmCall {
             model, provider, ..
-        } => model.len() + provider.len(),
+        } => ([model, provider], ""),
         GuestEvent::StructuredOutput {
             schema_digest,
             output,
-        } => schema_digest.len() + output.len(),
-        GuestEvent::Error { message } => message.len(),
-        GuestEvent::Custom { name, payload } => name.len() + payload.len(),
+        } => ([schema_digest, ""], output),
+        GuestEvent::Error { message } => (["", ""], message),
+        GuestEvent::Custom { name, payload } => ([name, ""], payload),
     }
 }
 

@@ -20,6 +20,8 @@ struct Sum {
     key: LimitKey,
     limit: Limit,
     used: u64,
+    /// The growth that was last allowed, to be given back should the engine not carry it out.
+    last: u64,
 }
 
 impl Sum {
@@ -28,6 +30,7 @@ impl Sum {
             key,
             limit: limits.get(key),
             used: 0,
+            last: 0,
         }
     }
 
@@ -41,7 +44,12 @@ impl Sum {
             });
         }
         self.used = sum;
+        self.last = growth;
         Ok(true)
+    }
+
+    fn give_back(&mut self) {
+        self.used = self.used.saturating_sub(std::mem::take(&mut self.last));
     }
 }
 
@@ -73,6 +81,16 @@ impl ResourceLimiter for MemoryLimiter {
         Ok(self.tables.grow(current, desired)?)
     }
 
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.memory.give_back();
+        Ok(())
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.tables.give_back();
+        Ok(())
+    }
+
     fn instances(&self) -> usize {
         INSTANCES_MAX
     }
@@ -102,6 +120,10 @@ mod tests {
         assert!(limiter.memory_growing(0, 100, None).is_ok());
         assert!(limiter.memory_growing(100, 200, None).is_ok());
         assert!(limiter.memory_growing(0, 1, None).is_err());
+        limiter
+            .memory_grow_failed(wasmtime::format_err!("no room"))
+            .unwrap();
+        assert!(limiter.memory_growing(0, 100, None).is_ok());
         assert!(limiter.memory_growing(0, usize::MAX, None).is_err());
     }
 }

@@ -146,6 +146,14 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
+/// Whether a component imports the version of WASI whose functions may be `async`.
+pub(crate) fn imports_async_wasi(engine: &Engine, component: &Component) -> bool {
+    let component = component.component_type();
+    component
+        .imports(engine)
+        .any(|(import, _)| import.starts_with("wasi:") && import.contains("@0.3."))
+}
+
 /// Checks that every import is one that this host has and that the component is a skill.
 pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result<(), LoadError> {
     let component = component.component_type();

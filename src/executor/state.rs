@@ -18,7 +18,7 @@ use crate::limits::{LimitKey, LimitReached, Limits};
 /// Random bytes that a guest may ask for at once. Protects the host's heap.
 const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 /// Host resources a guest may hold at once: steps, streams, timers. Protects the host's heap.
-const RESOURCES_MAX: usize = 10_000;
+pub(crate) const RESOURCES_MAX: usize = 10_000;
 
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];

@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 use super::guest_record::{GuestRecord, LOG_LINE_BYTES_MAX};
-use super::run_host::{LogLevel, LogOrigin};
+use super::run_host::{LogLevel, LogOrigin, RecordRefused};
 
 /// What a guest may write at a time; WASI's own figure for streams.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
@@ -51,11 +51,12 @@ impl LineStream {
     pub(crate) fn finish(&self) {
         let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
         if !line.bytes.is_empty() {
-            self.0.end_line(&mut line);
+            // A record that cannot be written is met again by the run's terminal event.
+            let _met_again = self.0.end_line(&mut line);
         }
     }
 
-    fn write(&self, bytes: &[u8]) {
+    fn write(&self, bytes: &[u8]) -> Result<(), RecordRefused> {
         let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ends) = match part.strip_suffix(b"\n") {
@@ -64,9 +65,10 @@ impl LineStream {
             };
             line.push(text);
             if ends {
-                self.0.end_line(&mut line);
+                self.0.end_line(&mut line)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -80,7 +82,7 @@ impl Line {
 }
 
 impl Shared {
-    fn end_line(&self, line: &mut Line) {
+    fn end_line(&self, line: &mut Line) -> Result<(), RecordRefused> {
         let bytes = std::mem::take(&mut line.bytes);
         let text = String::from_utf8_lossy(&bytes);
         let text = text.strip_suffix('\r').unwrap_or(&text);
@@ -91,7 +93,7 @@ impl Shared {
             }
             _ => LogLevel::Info,
         };
-        self.record.log(level, self.origin, text, &[]);
+        self.record.log(level, self.origin, text, &[])
     }
 
     /// A panic of a Rust guest ends in `unreachable`, as any trap might; its report on standard error
@@ -134,8 +136,11 @@ impl Pollable for LineStream {
 
 impl OutputStream for LineStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        Self::write(self, &bytes);
-        Ok(())
+        // The guest was told how much it may write; the binding does not hold it to that.
+        if bytes.len() > WRITE_BYTES_MAX {
+            return Err(StreamError::trap("more bytes written than were permitted"));
+        }
+        Self::write(self, &bytes).map_err(|refused| StreamError::Trap(refused.into()))
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -154,8 +159,10 @@ impl AsyncWrite for LineStream {
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
         let bytes = bytes.get(..WRITE_BYTES_MAX).unwrap_or(bytes);
-        Self::write(&self, bytes);
-        Poll::Ready(Ok(bytes.len()))
+        Poll::Ready(match Self::write(&self, bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(refused) => Err(std::io::Error::other(refused)),
+        })
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {

@@ -77,7 +77,12 @@ impl Admission {
 }
 
 impl Ticket {
-    /// Waits for the place; first come, first served.
+    /// Whether the place is still to come.
+    pub(super) fn is_queued(&self) -> bool {
+        matches!(self, Self::Queued(..))
+    }
+
+    /// Waits for the place; who waits first is served first.
     pub(super) async fn redeem(self) -> Place {
         match self {
             Self::Admitted(place) => place,

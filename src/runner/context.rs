@@ -2,6 +2,7 @@
 //! passed anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -23,18 +24,26 @@ struct Inner {
     caller: Caller,
     profile: RunProfile,
     seed: Seed,
+    deadline: Duration,
     /// Below the caller's own, so that ending this run ends no other of the same caller.
     cancellation: CancellationToken,
 }
 
 impl RunContext {
-    pub(super) fn new(recorder: Recorder, caller: Caller, profile: RunProfile, seed: Seed) -> Self {
+    pub(super) fn new(
+        recorder: Recorder,
+        caller: Caller,
+        profile: RunProfile,
+        seed: Seed,
+        deadline: Duration,
+    ) -> Self {
         Self(Arc::new(Inner {
             cancellation: caller.cancellation.child_token(),
             recorder,
             caller,
             profile,
             seed,
+            deadline,
         }))
     }
 
@@ -67,6 +76,22 @@ impl RunContext {
     /// Fires when the run is to stop, its caller or its parent being cancelled, and when it has ended.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.0.cancellation
+    }
+
+    /// Waits until the caller, or the run that this one is inside of, is cancelled.
+    pub(super) async fn cancelled(&self) {
+        match &self.0.caller.own {
+            None => self.cancellation().cancelled().await,
+            Some(own) => tokio::select! {
+                () = own.cancelled() => {}
+                () = self.cancellation().cancelled() => {}
+            },
+        }
+    }
+
+    /// How long the call may take as a whole, loading included and waiting for admission not.
+    pub fn deadline(&self) -> Duration {
+        self.0.deadline
     }
 
     /// The W3C trace id of the caller, 32 hexadecimal digits.
@@ -108,7 +133,10 @@ pub fn recorder_from_context() -> Option<Recorder> {
 /// Who asks for a run, and what flows from there into it.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
+    /// That of the run that the caller is, if it is one.
     cancellation: CancellationToken,
+    /// One of the caller's own beside it.
+    own: Option<CancellationToken>,
     parent: Option<RunId>,
     depth: u64,
     trace_id: Option<String>,
@@ -126,6 +154,7 @@ impl Caller {
     pub fn within(parent: &RunContext) -> Self {
         Self {
             cancellation: parent.cancellation().clone(),
+            own: None,
             parent: Some(parent.run_id().clone()),
             depth: parent.depth().saturating_add(1),
             trace_id: parent.0.caller.trace_id.clone(),
@@ -133,10 +162,10 @@ impl Caller {
         }
     }
 
-    /// Cancels the run when `token` fires.
+    /// Cancels the run when `token` fires too.
     #[must_use]
     pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = token;
+        self.own = Some(token);
         self
     }
 
@@ -166,11 +195,9 @@ impl Caller {
         self.trace_id.as_deref()
     }
 
-    /// The same caller, whose cancellation no longer reaches the run unless it is a run itself.
+    /// The same caller without a cancellation of its own; that of the run it is inside of stays.
     pub(super) fn detached(mut self) -> Self {
-        if self.parent.is_none() {
-            self.cancellation = CancellationToken::new();
-        }
+        self.own = None;
         self
     }
 }

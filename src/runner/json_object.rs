@@ -48,17 +48,6 @@ impl JsonObject {
         })))
     }
 
-    /// The object without members.
-    pub fn empty() -> Self {
-        // Parsing a constant cannot fail; if it did, the value would still be JSON.
-        Self::parse("{}").unwrap_or_else(|_| {
-            Self(Arc::new(Inner {
-                json: Json::default(),
-                digest: Digest::ZERO,
-            }))
-        })
-    }
-
     /// The JSON text.
     pub fn as_str(&self) -> &str {
         self.0.json.as_str()

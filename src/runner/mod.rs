@@ -12,6 +12,7 @@ mod executor;
 mod journal;
 mod json_object;
 mod skill_executor;
+mod terminal;
 mod tool_result;
 
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub use skill_executor::SkillExecutor;
 pub use tool_result::{ContentBlock, ToolCallResult};
 
 use self::admission::Admission;
-use self::dispatch::{Dispatch, Opened};
+use self::dispatch::Dispatch;
+use self::terminal::Opened;
 use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::executor::Seed;
@@ -43,6 +45,20 @@ use crate::outcome::OutcomeCode;
 /// The deadline of a call that sets none: as long as a wall-time limit may be. Protects from an
 /// executor that keeps no limit of its own.
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A builder of runtimes that stay responsive while guests compute.
+///
+/// A guest that computes hands its thread back every 10 ms. Left to itself, tokio looks at timers,
+/// sockets and new tasks after 61 such turns, which is more than half a second. Here it looks after
+/// each. A runtime of a single thread that is only driven by `block_on` needs none of this.
+pub fn runtime_builder() -> tokio::runtime::Builder {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .event_interval(1)
+        .global_queue_interval(1)
+        .enable_all();
+    builder
+}
 
 /// One request for a run.
 #[derive(Debug, Clone)]
@@ -174,7 +190,6 @@ impl Runner {
     /// # Errors
     /// The run was refused before anything was written, or it is on record and has no answer.
     pub async fn run(&self, caller: Caller, options: StartOptions) -> Result<RunOutcome, RunError> {
-        let _waited_for_by_shutdown = self.0.work.token();
         let dispatch = self.begin(caller, options).await?;
         dispatch.carry_out(&*self.0.executor).await
     }
@@ -218,6 +233,8 @@ impl Runner {
     /// Everything up to the durable first event. Nothing is written when it fails.
     async fn begin(&self, caller: Caller, options: StartOptions) -> Result<Dispatch, RunError> {
         let inner = &self.0;
+        let work = inner.work.token();
+        let asked = inner.clock.stopwatch();
         if options.skill.is_empty() {
             return Err(RunError::NoSkill);
         }
@@ -255,18 +272,23 @@ impl Runner {
             seed: Some(hex(&seed)),
             ..RunStarted::default()
         };
-        let (opened, recorder, appended) = Opened::create(&inner.store, run_id.clone(), started)
-            .await
-            .map_err(|source| RunError::NoLedger { run_id, source })?;
+        let (opened, recorder, appended) = Opened::create(
+            &inner.store,
+            run_id.clone(),
+            started,
+            inner.shutdown.clone(),
+            work,
+        )
+        .await
+        .map_err(|source| RunError::NoLedger { run_id, source })?;
         Ok(Dispatch {
-            cx: RunContext::new(recorder, caller, profile, seed),
+            cx: RunContext::new(recorder, caller, profile, seed, options.deadline),
             opened,
             started_at: appended.time,
             ticket,
             skill: options.skill,
             input: options.input,
-            deadline: options.deadline,
-            clock: inner.clock.clone(),
+            asked,
             shutdown: inner.shutdown.clone(),
         })
     }

@@ -100,7 +100,7 @@ impl SkillExecutor {
             .map_err(|error| ExecutorError::Load {
                 name: skill.name.to_string(),
                 hint: error.hint(),
-                reason: error.to_string(),
+                reason: chain(&error),
             })
     }
 }

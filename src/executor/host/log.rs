@@ -17,7 +17,7 @@ impl Host for HostState {
             Level::Error => LogLevel::Error,
         };
         self.record
-            .log(level, LogOrigin::Interface, &message, &fields);
+            .log(level, LogOrigin::Interface, &message, &fields)?;
         Ok(())
     }
 }

@@ -2,20 +2,26 @@ use serde::de::IgnoredAny;
 use wasmtime::component::Resource;
 
 use crate::executor::bindings::skillrun::skill::recorder::{Event, Host, HostNode, RecordError};
-use crate::executor::guest_record::{EVENT_BYTES_MAX, EmitError, Node};
+use crate::executor::guest_record::{EVENT_BYTES_MAX, EmitError, NAME_BYTES_MAX, Node};
 use crate::executor::run_host::{GuestEvent, RecordRefused};
 use crate::executor::state::HostState;
 
 impl Host for HostState {
     fn emit(&mut self, event: Event) -> wasmtime::Result<Result<u32, RecordError>> {
-        let seq = checked(&event).and_then(|event| self.record.emit(event).map_err(convert_error));
-        Ok(seq.map(|seq| u32::try_from(seq).unwrap_or(u32::MAX)))
+        let event = match checked(&event) {
+            Ok(event) => event,
+            Err(invalid) => return Ok(Err(invalid)),
+        };
+        match self.record.emit(event) {
+            Ok(seq) => Ok(Ok(u32::try_from(seq).unwrap_or(u32::MAX))),
+            Err(error) => convert_error(error).map(Err),
+        }
     }
 }
 
 impl HostNode for HostState {
     fn new(&mut self, name: String) -> wasmtime::Result<Resource<Node>> {
-        let node = self.record.enter(&name);
+        let node = self.record.enter(&name)?;
         Ok(self.table.push(node)?)
     }
 
@@ -75,13 +81,19 @@ fn json<'a>(field: &str, text: &'a str) -> Result<&'a str, RecordError> {
     }
 }
 
-fn convert_error(error: EmitError) -> RecordError {
-    match error {
+/// What the guest is told. A record that cannot be written ends the run instead.
+fn convert_error(error: EmitError) -> wasmtime::Result<RecordError> {
+    Ok(match error {
+        EmitError::NameTooLong => RecordError::Invalid(format!(
+            "a name or an id is longer than {NAME_BYTES_MAX} bytes"
+        )),
         EmitError::TooLarge => {
             RecordError::TooLarge(u32::try_from(EVENT_BYTES_MAX).unwrap_or(u32::MAX))
         }
         EmitError::Exhausted => RecordError::Exhausted,
         EmitError::Refused(RecordRefused::Invalid { reason }) => RecordError::Invalid(reason),
-        EmitError::Refused(RecordRefused::Unavailable) => RecordError::Unavailable,
-    }
+        EmitError::Refused(RecordRefused::Unavailable) => {
+            return Err(RecordRefused::Unavailable.into());
+        }
+    })
 }

@@ -91,7 +91,7 @@ fn a_wrong_command_line_is_refused_with_its_usage_or_a_tip() {
         (&["run", "greet", "more"], "'more'", "usage: skillrun run"),
         (&["run", "greet", "--timeout"], "--timeout", "--help"),
         (&["run", "greet", "--timeout", "5"], "such as 5s", "--help"),
-        (&["run", "greet", "--timeout", "-5s"], "-5", "usage:"),
+        (&["run", "greet", "--timeout", "-5s"], "\"-5s\"", "--help"),
         (
             &["run", "greet", "--timeout", "0s"],
             "at least 1ms",
@@ -109,7 +109,7 @@ fn a_wrong_command_line_is_refused_with_its_usage_or_a_tip() {
         ),
         (&["runs", "tail", ""], "run id", "--help"),
         (&["runs", "list", "--since", "soon"], "\"soon\"", "--help"),
-        (&["runs", "list", "--limit", "-1"], "-1", "usage:"),
+        (&["runs", "list", "--limit", "-1"], "'-1'", "--help"),
         (&["runs", "list", "--limit", "many"], "'many'", "--help"),
         (
             &["runs", "list", "--status", "gone"],
@@ -117,7 +117,7 @@ fn a_wrong_command_line_is_refused_with_its_usage_or_a_tip() {
             "--help",
         ),
         (&["skills", "inspect"], "<SKILL>", "usage:"),
-        (&["completions", "tcsh"], "[possible values: bash", "--help"),
+        (&["completions", "tcsh"], "[possible values: bash", "'zsh'"),
         (&["--home"], "--home", "--help"),
     ] {
         Refusal::usage(arguments)

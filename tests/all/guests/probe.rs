@@ -214,6 +214,32 @@ fn a_flood_of_events_is_refused_to_the_guest() {
     );
 }
 
+/// What a guest writes is bounded in bytes as well, each event's own line included.
+#[test]
+fn a_flood_of_bytes_is_refused_to_the_guest() {
+    let home = Home::new(&[PROBE]);
+    home.configure("[limits]\nguest_event_bytes = 10_000");
+    let (document, exit) = probe(&home, &json!({ "verb": "emit_flood", "events": 1_000 }));
+    assert_eq!(exit, 0);
+    assert_eq!(document["output"]["written"], 38);
+    assert!(
+        document["output"]["error"]
+            .as_str()
+            .unwrap()
+            .contains("Exhausted"),
+        "{document}"
+    );
+    let long = json!({ "verb": "emit", "name": "n".repeat(129), "payload": "1" });
+    let (document, _) = probe(&home, &long);
+    assert!(
+        document["output"]["error"]
+            .as_str()
+            .unwrap()
+            .contains("longer than 128 bytes"),
+        "{document}"
+    );
+}
+
 #[test]
 fn standard_streams_become_log_lines() {
     let home = Home::new(&[PROBE]);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+use skillrun::clock::{Clock, Timestamp};
 use skillrun::config::Admission;
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::{Caller, RunError, StartOptions};
 use tokio::sync::Semaphore;
 
-use super::fake::{ok, runner_with, skill};
+use super::fake::{ok, runner_on, runner_with, skill};
 
 const ONE_AND_ONE: Admission = Admission {
     at_once_max: 1,
@@ -52,32 +54,30 @@ async fn beyond_the_queue_a_start_is_refused_before_anything_is_written() {
     assert_eq!(third.handle.wait().await.unwrap().code, OutcomeCode::Ok);
 }
 
-#[tokio::test(start_paused = true)]
-async fn time_in_the_queue_is_recorded_and_not_billed() {
-    let bench = runner_with(ONE_AND_ONE, |_, input| async move {
-        let wait = if input.as_str().contains("slow") {
-            10
-        } else {
-            1
-        };
-        tokio::time::advance(Duration::from_secs(wait)).await;
-        ok("1")
+/// The executor moves the clock on by ten seconds, while the second run waits for the first.
+#[tokio::test]
+async fn time_in_the_queue_is_recorded_and_is_no_part_of_the_work() {
+    const TEN_SECONDS: Duration = Duration::from_secs(10);
+    let clock = Clock::manual(Timestamp::from_unix_micros(0));
+    let moved = clock.clone();
+    let bench = runner_on(ONE_AND_ONE, clock, move |_, _| {
+        let moved = moved.clone();
+        async move {
+            moved.advance(TEN_SECONDS);
+            ok("1")
+        }
     });
-    let slow = StartOptions::new(
-        "fake",
-        skillrun::runner::JsonObject::parse(r#"{"slow":1}"#).unwrap(),
-    );
-    let quick = StartOptions {
-        deadline: Duration::from_secs(5),
-        ..skill()
-    };
-    let first = bench.runner.start(Caller::new(), slow).await.unwrap();
-    let second = bench.runner.start(Caller::new(), quick).await.unwrap();
-    first.handle.wait().await.unwrap();
-    let outcome = second.handle.wait().await.unwrap();
-    assert_eq!(outcome.code, OutcomeCode::Ok);
-    let waited = |payload: &serde_json::Value| payload["queued_micros"].as_u64();
-    assert!(waited(&bench.terminal(&second.run_id).await).is_some_and(|micros| micros > 0));
+    let first = bench.runner.start(Caller::new(), skill()).await.unwrap();
+    let second = bench.runner.start(Caller::new(), skill()).await.unwrap();
+    let micros = |payload: &Value, key: &str| payload[key].as_u64();
+    let ten = u64::try_from(TEN_SECONDS.as_micros()).ok();
+    for (started, queued) in [(first, None), (second, ten)] {
+        let outcome = started.handle.wait().await.unwrap();
+        let terminal = bench.terminal(&started.run_id).await;
+        assert_eq!(micros(&terminal, "queued_micros"), queued);
+        assert_eq!(micros(&terminal, "duration_micros"), ten);
+        assert_eq!(Some(outcome.duration_micros), ten);
+    }
 }
 
 #[tokio::test]

@@ -52,11 +52,22 @@ pub(super) fn runner_with<F>(
 where
     F: Future<Output = Answer> + Send + 'static,
 {
+    runner_on(admission, Clock::system(), script)
+}
+
+pub(super) fn runner_on<F>(
+    admission: Admission,
+    clock: Clock,
+    script: impl Fn(RunContext, JsonObject) -> F + Send + Sync + 'static,
+) -> Bench
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions {
         runs_dir: folder.path().to_owned(),
         durability: Durability::Sync,
-        clock: Clock::system(),
+        clock: clock.clone(),
     })
     .unwrap();
     let script: Script = Arc::new(move |cx, input| Box::pin(script(cx, input)));
@@ -64,7 +75,7 @@ where
         store,
         executor: Arc::new(Fake(script)),
         admission,
-        clock: Clock::system(),
+        clock,
     });
     Bench { runner, folder }
 }

@@ -7,6 +7,7 @@ use skillrun::limits::LimitKey;
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::{Caller, RunContext, RunError, Runner, ToolCallResult};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::fake::{Answer, ok, runner_with, skill};
 
@@ -106,4 +107,45 @@ async fn cancelling_a_run_cancels_the_runs_inside_it() {
     bench.runner.shutdown().await;
     let terminal = bench.terminal(&inner).await;
     assert_eq!(terminal["code"], OutcomeCode::Cancelled.as_str());
+}
+
+/// Runs one inside the other and waits for neither: `end` stops the outer one.
+async fn end_of_a_run_inside_another(end: impl AsyncFnOnce(&Runner)) -> serde_json::Value {
+    let shared = Shared::default();
+    let runner = Arc::clone(&shared);
+    let (sender, mut started) = mpsc::channel(2);
+    let bench = runner_with(Admission::default(), move |cx, _| {
+        let (runner, sender) = (Arc::clone(&runner), sender.clone());
+        async move {
+            sender.send(cx.run_id().clone()).await.unwrap();
+            if cx.depth() == 0 {
+                // A token of the caller's own takes nothing away from the parent's.
+                let caller = Caller::within(&cx).with_cancellation(CancellationToken::new());
+                let inner = runner.get().unwrap().run(caller, skill()).await;
+                panic!("the outer run goes first: {inner:?}");
+            }
+            std::future::pending().await
+        }
+    });
+    shared.set(bench.runner.clone()).ok().unwrap();
+    let outer = bench.runner.start(Caller::new(), skill()).await.unwrap();
+    started.recv().await.unwrap();
+    let inner = started.recv().await.unwrap();
+    end(&bench.runner).await;
+    outer.handle.cancel();
+    assert!(outer.handle.wait().await.is_err());
+    bench.runner.shutdown().await;
+    bench.events(&inner).pop().unwrap()["payload"].clone()
+}
+
+#[tokio::test]
+async fn a_shutdown_interrupts_runs_inside_others_too() {
+    let terminal = end_of_a_run_inside_another(async |runner| runner.interrupt()).await;
+    assert_eq!(terminal["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn cancelling_a_run_cancels_those_with_a_token_of_their_own_too() {
+    let terminal = end_of_a_run_inside_another(async |_| {}).await;
+    assert_eq!(terminal["status"], "cancelled");
 }

@@ -175,6 +175,23 @@ async fn a_failure_keeps_its_code_message_and_hint() {
     assert_eq!(terminal["hint"], "do less");
 }
 
+/// The ledger has no room for the end as it is, so it gets one without what is too large.
+#[tokio::test]
+async fn an_end_that_is_too_large_for_a_line_is_an_end_all_the_same() {
+    let bench = runner(|_, _| async {
+        let failure = Failure {
+            hint: Some("x".repeat(9 * 1024 * 1024)),
+            ..Failure::new(OutcomeCode::Trap, "trapped")
+        };
+        Err(failure.into())
+    });
+    let error = bench.runner.run(Caller::new(), skill()).await.unwrap_err();
+    assert_eq!(error.code(), OutcomeCode::Trap);
+    let terminal = bench.terminal(error.run_id().unwrap()).await;
+    assert_eq!(terminal["error"], "trapped");
+    assert_eq!(terminal["truncated"], true);
+}
+
 #[tokio::test]
 async fn a_panic_of_the_executor_is_a_failed_run() {
     let bench = runner(|_, _| async { panic!("boom {}", 1) });
@@ -267,11 +284,12 @@ async fn dropping_the_future_while_the_ledger_is_made_is_recorded_too() {
     assert_eq!(bench.terminal(&run_id).await["status"], "cancelled");
 }
 
-/// Waits until the terminal event, which is written by a task of its own, is there.
+/// Waits until the terminal event, which another thread writes, is there and the ledger closed.
 async fn until_closed(bench: &super::fake::Bench, run_id: &skillrun::id::RunId) {
     while bench.kinds(run_id).last().map(String::as_str) != Some("run_completed") {
         tokio::task::yield_now().await;
     }
+    bench.runner.shutdown().await;
 }
 
 #[tokio::test]

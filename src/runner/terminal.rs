@@ -1,0 +1,233 @@
+//! The end of a run: what is written last, and that it is written.
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::RunOutcome;
+use super::error::{FailedRun, RunError};
+use super::executor::ExecutorError;
+use super::tool_result::ToolCallResult;
+use crate::clock::Timestamp;
+use crate::config::Durability;
+use crate::id::RunId;
+use crate::ledger::{
+    Appended, ErrorReport, Event, Origin, RecordError, Recorder, RunCompleted, RunStarted,
+    RunStatus, Store, StoreError,
+};
+use crate::outcome::OutcomeCode;
+
+/// How the work of a run ended.
+pub(super) enum Ended {
+    Answered(ToolCallResult),
+    Failed(ExecutorError),
+    Cancelled,
+    Interrupted,
+}
+
+/// What the last events of a run say.
+pub(super) struct Terminal {
+    ended: Ended,
+    completed: RunCompleted,
+}
+
+impl Terminal {
+    pub(super) fn of(ended: Ended, queued_micros: u64, duration_micros: u64) -> Self {
+        let (status, code) = match &ended {
+            Ended::Answered(result) if result.is_error => {
+                (RunStatus::Error, OutcomeCode::SkillError)
+            }
+            Ended::Answered(_) => (RunStatus::Ok, OutcomeCode::Ok),
+            Ended::Failed(error) => (RunStatus::Error, error.code()),
+            Ended::Cancelled => (RunStatus::Cancelled, OutcomeCode::Cancelled),
+            Ended::Interrupted => (RunStatus::Interrupted, OutcomeCode::Interrupted),
+        };
+        let (error, hint) = match &ended {
+            Ended::Answered(result) if result.is_error => (Some(result.joined_text()), None),
+            Ended::Failed(error) => (Some(error.to_string()), error.hint()),
+            _ => (None, None),
+        };
+        let output = match &ended {
+            Ended::Answered(result) => Some(result.output()),
+            _ => None,
+        };
+        let completed = RunCompleted {
+            status,
+            code: Some(code),
+            output,
+            truncated: false,
+            error: error.map(Into::into),
+            hint,
+            queued_micros: Some(queued_micros).filter(|&micros| micros > 0),
+            duration_micros: Some(duration_micros),
+        };
+        Self { ended, completed }
+    }
+
+    /// What the caller is told, once the events are written.
+    fn outcome(self, recorder: &Recorder, started_at: Timestamp) -> Result<RunOutcome, RunError> {
+        let run_id = recorder.run_id().clone();
+        match self.ended {
+            Ended::Answered(result) => Ok(RunOutcome {
+                run_id,
+                started_at,
+                code: self.completed.code.unwrap_or(OutcomeCode::Internal),
+                result,
+                duration_micros: self.completed.duration_micros.unwrap_or_default(),
+                head: recorder.head(),
+            }),
+            Ended::Failed(error) => Err(FailedRun { run_id, error }.into()),
+            Ended::Cancelled => Err(RunError::Cancelled { run_id }),
+            Ended::Interrupted => Err(RunError::Interrupted { run_id }),
+        }
+    }
+}
+
+/// Writes the `error` event, when there is an error, and the terminal event. A run has an end whatever
+/// its answer is: one for which the ledger has no room is left out, and the end says so.
+async fn write(recorder: &Recorder, completed: RunCompleted) -> Result<(), RecordError> {
+    if let Some(message) = &completed.error {
+        let report = ErrorReport {
+            message: message.clone(),
+            node_id: None,
+            code: completed.code,
+            hint: completed.hint.clone(),
+        };
+        if let Err(error) = recorder.record(Origin::Host, &report.into()) {
+            tracing::warn!(run_id = %recorder.run_id(), %error, "cannot record an error");
+        }
+    }
+    let bare = RunCompleted {
+        output: None,
+        truncated: true,
+        hint: None,
+        error: completed
+            .error
+            .as_ref()
+            .map(|error| cut(error.as_str()).into()),
+        ..completed.clone()
+    };
+    match recorder
+        .record_durable(Origin::Host, &completed.into())
+        .await
+    {
+        Err(
+            RecordError::BlobLimit { .. }
+            | RecordError::TooLong { .. }
+            | RecordError::NotWritable { .. }
+            | RecordError::Illegal(_),
+        ) => recorder.record_durable(Origin::Host, &bare.into()).await,
+        written => written,
+    }
+    .map(|_appended| ())
+}
+
+/// The beginning of an error text, short enough for any line.
+fn cut(text: &str) -> &str {
+    const BYTES_MAX: usize = 4 * 1024;
+    text.get(..text.floor_char_boundary(BYTES_MAX))
+        .unwrap_or(text)
+}
+
+/// The ledger of a run that is not over. Should it be dropped before the run has its terminal event,
+/// because the caller's future was, the run is recorded as cancelled; or as interrupted, when that
+/// happened because the process shuts down.
+pub(super) struct Opened {
+    recorder: Option<Recorder>,
+    shutdown: CancellationToken,
+    /// Makes a shutdown wait for the terminal event.
+    work: TaskTrackerToken,
+}
+
+impl Opened {
+    /// Makes the ledger. The caller's future can be dropped at any time: what was made by then has an
+    /// end.
+    pub(super) async fn create(
+        store: &Store,
+        run_id: RunId,
+        started: RunStarted,
+        shutdown: CancellationToken,
+        work: TaskTrackerToken,
+    ) -> Result<(Self, Recorder, Appended), StoreError> {
+        let create = {
+            let store = store.clone();
+            async move {
+                let (recorder, appended) = store.create(run_id, started).await?;
+                let opened = Self {
+                    recorder: Some(recorder.clone()),
+                    shutdown,
+                    work,
+                };
+                Ok((opened, recorder, appended))
+            }
+        };
+        match store.durability() {
+            // It is made without a pause in which the future could be dropped.
+            Durability::Relaxed => create.await,
+            Durability::Sync => tokio::spawn(create)
+                .await
+                .unwrap_or(Err(StoreError::ShutDown)),
+        }
+    }
+
+    /// Writes the last events and gives what the caller is told.
+    pub(super) async fn close(
+        mut self,
+        recorder: &Recorder,
+        terminal: Terminal,
+        started_at: Timestamp,
+    ) -> Result<RunOutcome, RunError> {
+        let written = write(recorder, terminal.completed.clone()).await;
+        self.recorder = None;
+        match written {
+            Ok(()) => terminal.outcome(recorder, started_at),
+            Err(source) => Err(RunError::LedgerUnavailable {
+                run_id: recorder.run_id().clone(),
+                source,
+            }),
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let Some(recorder) = self.recorder.take() else {
+            return;
+        };
+        let ended = if self.shutdown.is_cancelled() {
+            Ended::Interrupted
+        } else {
+            Ended::Cancelled
+        };
+        let closing = Closing {
+            recorder,
+            event: Terminal::of(ended, 0, 0).completed.into(),
+            _work: self.work.clone(),
+        };
+        // Making it durable takes too long for a thread that others wait for. A runtime that is going
+        // away drops the closure without calling it, which writes the event as well.
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(closing))),
+            Err(_no_runtime) => drop(closing),
+        }
+    }
+}
+
+/// A terminal event that is written when this is dropped, wherever that happens.
+struct Closing {
+    recorder: Recorder,
+    event: Event,
+    _work: TaskTrackerToken,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        match self.recorder.record(Origin::Host, &self.event) {
+            // The terminal event was on its way when the future was dropped.
+            Ok(_) | Err(RecordError::Ended { .. }) => {}
+            Err(error) => {
+                tracing::error!(run_id = %self.recorder.run_id(), %error, "cannot record an end");
+            }
+        }
+    }
+}
