@@ -5,11 +5,14 @@
 //! writes, close.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use skillrun_test_artifacts::PROBE;
 use tempfile::TempDir;
+
+use crate::harness::Home;
 
 const FEW: u32 = 200;
 const MANY: u32 = 1_200;
@@ -27,16 +30,20 @@ const BESIDE_MAX: f64 = 2.0;
 /// Page faults a run may cause; the table of open files and the like grow now and then.
 const PAGE_FAULTS_MAX: f64 = 0.1;
 
-fn embed() -> PathBuf {
-    // Cargo builds examples beside the binaries of the same profile.
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_skillrun"));
-    let example = binary.with_file_name("examples").join("embed");
-    assert!(
-        example.exists(),
-        "{} is not built: cargo test builds it with the tests",
-        example.display()
-    );
-    example
+/// The example, as it is now: naming a test alone does not make cargo build the examples.
+fn embed() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--example", "embed"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        // Cargo puts examples beside the binaries of the same profile.
+        let binary = Path::new(env!("CARGO_BIN_EXE_skillrun"));
+        binary.with_file_name("examples").join("embed")
+    })
 }
 
 /// Counts the system calls of `runs` runs, on the thread that runs them.
@@ -125,4 +132,54 @@ fn a_run_causes_no_page_faults() {
         .map(|_| (page_faults(MANY) - page_faults(FEW)) / f64::from(MANY - FEW))
         .fold(f64::INFINITY, f64::min);
     assert!(per_run <= PAGE_FAULTS_MAX, "{per_run} page faults a run");
+}
+
+/// The peak of resident memory, in KiB, of a process that ends on its own.
+fn peak_memory_kib(home: &Home, verb: &str) -> u64 {
+    let python = concat!(
+        "import resource, subprocess, sys\n",
+        "subprocess.run(sys.argv[1:], capture_output=True)\n",
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
+    );
+    let output = Command::new("python3")
+        .args([
+            "-c",
+            python,
+            env!("CARGO_BIN_EXE_skillrun"),
+            "run",
+            "probe",
+            "--json",
+            "--input",
+        ])
+        .arg(verb)
+        .env("SKILLRUN_HOME", home.path())
+        .output()
+        .expect("python3 is not there: run cargo xtask setup");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+/// Case C7, first half: a guest that takes all the memory it can get under a limit of 16 MiB.
+#[test]
+fn a_guest_that_grows_costs_the_host_little_more_than_its_limit() {
+    const MORE_KIB_MAX: u64 = 64 * 1024;
+    let home = Home::new(&[PROBE]);
+    home.configure("[limits]\nmemory_bytes = 16_777_216");
+    let idle = peak_memory_kib(&home, r#"{"verb":"noop"}"#);
+    let grown = peak_memory_kib(&home, r#"{"verb":"alloc"}"#);
+    assert!(
+        grown < idle + MORE_KIB_MAX,
+        "{idle} KiB without, {grown} KiB with"
+    );
+    let [run_id] = &home.run_ids()[1..] else {
+        panic!("two runs: {:?}", home.run_ids());
+    };
+    assert_eq!(
+        home.events_of(run_id, "run_completed")[0]["payload"]["code"],
+        "memory_limit"
+    );
 }
