@@ -122,18 +122,16 @@ impl GuestRecord {
         });
         let fields = fields.get(..fitting.count()).unwrap_or_default();
         let bytes = bytes.min(bytes_max.saturating_mul(2));
-        if !take(
-            &self.log_bytes,
-            bytes,
-            self.limits.value(LimitKey::LogBytes),
-        ) {
+        let log_bytes_max = self.limits.value(LimitKey::LogBytes);
+        if !take(&self.log_bytes, bytes, log_bytes_max) {
             self.drop_line(LimitKey::LogBytes);
-        } else if !self.take_events(1) {
-            self.drop_line(LimitKey::GuestEvents);
-        } else if let Err(refused) = self.host.log(level, origin, message, fields) {
-            return Err(refused);
+            return Ok(());
         }
-        Ok(())
+        if !self.take_events(1) {
+            self.drop_line(LimitKey::GuestEvents);
+            return Ok(());
+        }
+        self.host.log(level, origin, message, fields)
     }
 
     fn drop_line(&self, key: LimitKey) {

@@ -151,8 +151,11 @@ fn one_document(ran: &Ran) -> Value {
     ran.json()
 }
 
+/// Files by name.
+type Files<'a> = [(&'a str, &'a [u8])];
+
 /// A folder of the skills folder with these files.
-fn write_skill(home: &Home, name: &str, files: &[(&str, &[u8])]) {
+fn write_skill(home: &Home, name: &str, files: &Files<'_>) {
     let folder = home.skill(name);
     fs::create_dir_all(&folder).unwrap();
     for (file, content) in files {

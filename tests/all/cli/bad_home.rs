@@ -182,7 +182,7 @@ fn a_full_disk_ends_the_run_and_refuses_the_next_until_there_is_room() {
             .contains("No space left"),
         "{document}"
     );
-    assert_eq!(home.run_ids(), [id.clone()]);
+    assert_eq!(home.run_ids(), std::slice::from_ref(&id));
 
     disk.grow();
     let (document, exit) = home.run_json("probe", &json!({ "verb": "noop" }));

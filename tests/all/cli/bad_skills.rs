@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use skillrun_test_artifacts::{GREET, PROBE};
 
-use super::{Refusal, skill_md, write_skill};
+use super::{Files, Refusal, skill_md, write_skill};
 use crate::harness::Home;
 
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
@@ -81,7 +81,7 @@ fn home_of_broken_skills() -> Home {
             &[("SKILL.md", manual.as_bytes()), ("skill.wasm", wasm)],
         );
     }
-    let files: [(&str, &[(&str, &[u8])]); 5] = [
+    let files: [(&str, &Files); 5] = [
         (
             "codeless",
             &[
