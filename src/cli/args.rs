@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::id::RunId;
-use crate::ledger::RunStatus;
+use crate::ledger::{Cursor, RunState, RunStatus};
 
 /// Runs other people's skills in a WebAssembly sandbox, with every call on the record.
 #[derive(Debug, Parser)]
@@ -107,9 +107,13 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) since: Option<std::time::Duration>,
 
-    /// At most so many runs.
+    /// At most so many runs, and at most 10,000.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) limit: usize,
+
+    /// Only runs after the last one of an earlier list, which named this cursor.
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// The states that a list can be filtered by.
@@ -132,15 +136,16 @@ pub(crate) enum StatusFilter {
 }
 
 impl StatusFilter {
-    /// The status that ended runs have in their ledger; none for the two that only a reader sees.
-    pub(crate) fn ended(self) -> Option<RunStatus> {
+    /// The state as the ledger knows it.
+    pub(crate) fn state(self) -> RunState {
         match self {
-            Self::Running | Self::Corrupt => None,
-            Self::Ok => Some(RunStatus::Ok),
-            Self::Error => Some(RunStatus::Error),
-            Self::Cancelled => Some(RunStatus::Cancelled),
-            Self::Suspended => Some(RunStatus::Suspended),
-            Self::Interrupted => Some(RunStatus::Interrupted),
+            Self::Running => RunState::Running,
+            Self::Corrupt => RunState::Corrupt,
+            Self::Ok => RunState::Ended(RunStatus::Ok),
+            Self::Error => RunState::Ended(RunStatus::Error),
+            Self::Cancelled => RunState::Ended(RunStatus::Cancelled),
+            Self::Suspended => RunState::Ended(RunStatus::Suspended),
+            Self::Interrupted => RunState::Ended(RunStatus::Interrupted),
         }
     }
 }

@@ -134,7 +134,7 @@ impl Blobs {
             .take(usize::try_from(BLOBS_PER_RUN_MAX).unwrap_or(usize::MAX))
         {
             state.count += 1;
-            state.bytes = state.bytes.saturating_add(folder.len_of(&name?)?);
+            state.bytes = state.bytes.saturating_add(folder.stamp_of(&name?)?.bytes);
         }
         state.folder = Some(folder);
         // The process that made it may not have come to its sync.

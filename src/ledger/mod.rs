@@ -27,8 +27,10 @@ mod error;
 mod event;
 mod folder;
 mod health;
+mod index;
 mod json;
 mod line;
+mod list;
 mod lock;
 mod payload;
 mod reader;
@@ -47,6 +49,7 @@ pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
 pub use self::event::{Event, Origin};
 pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
+pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
 pub use self::payload::{
     ApprovalRequest, ApprovalResponse, ApprovalSource, CallPhase, Custom, Denied, Effect,
     ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel, LogStream,
@@ -58,6 +61,6 @@ pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
-pub use self::store::{Listing, Store, StoreOptions, verify_file};
+pub use self::store::{Store, StoreOptions, verify_file};
 pub use self::summary::{RunState, Summary};
 pub use self::verify::{Verdict, VerifyReport};

@@ -10,13 +10,14 @@ use skillrun::config::Durability;
 use skillrun::id::RunId;
 use skillrun::ledger::{
     Damage, Digest, Entry, Event, Head, IllegalTransition, Json, Log, NodeEnter, NodeExit, Origin,
-    Phase, Position, RecordError, Recorder, RunCompleted, RunResumed, RunStarted, RunState,
-    RunStatus, Store, StoreError, StoreOptions, TORN_TAIL, ToolCall, ToolResult, TornTailReport,
-    Verdict, verify_file,
+    Phase, Position, RecordError, Recorder, RunCompleted, RunQuery, RunResumed, RunStarted,
+    RunState, RunStatus, Store, StoreError, StoreOptions, TORN_TAIL, ToolCall, ToolResult,
+    TornTailReport, Verdict, verify_file,
 };
 use skillrun::outcome::OutcomeCode;
 use tempfile::TempDir;
 
+mod index;
 mod integrity;
 mod reading;
 mod recording;
