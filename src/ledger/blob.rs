@@ -30,7 +30,7 @@ const UNSYNCED_FILES_MAX: usize = 64;
 const TEMPORARY_NAME: &str = ".new";
 
 /// The folder of a run's blobs, inside the folder of ledgers.
-fn folder_name(run_id: &RunId) -> String {
+pub(super) fn folder_name(run_id: &RunId) -> String {
     format!("{run_id}.blobs")
 }
 
@@ -227,6 +227,19 @@ impl Blobs {
         }
         Ok(())
     }
+}
+
+/// Removes every value that was stored for the run.
+pub(super) fn remove_all(runs: &Folder, run_id: &RunId) -> io::Result<()> {
+    let name = folder_name(run_id);
+    let folder = match runs.open_folder(&name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    for blob in folder.names()? {
+        folder.remove(&blob?)?;
+    }
+    runs.remove_folder(&name)
 }
 
 /// Opens the file of a stored value; `None` when there is none.

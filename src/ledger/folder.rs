@@ -150,6 +150,11 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
+    /// Removes an empty folder inside this one.
+    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// The state of the file with that name.
     pub(super) fn stamp_of(&self, name: &str) -> io::Result<FileStamp> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -21,10 +21,12 @@
 //!
 //! What may follow what is decided in one place, [`next`], for those who write and those who check.
 
+mod abandoned;
 mod blob;
 mod digest;
 mod error;
 mod event;
+mod export;
 mod folder;
 mod health;
 mod index;
@@ -33,6 +35,7 @@ mod line;
 mod list;
 mod lock;
 mod payload;
+mod prune;
 mod reader;
 mod recorder;
 mod recover;
@@ -44,9 +47,11 @@ mod sync;
 mod verify;
 mod writer;
 
+pub use self::abandoned::Abandoned;
 pub use self::digest::{Digest, DigestError};
 pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
 pub use self::event::{Event, Origin};
+pub use self::export::ExportError;
 pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
 pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
@@ -56,6 +61,7 @@ pub use self::payload::{
     NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, RunStatus, StructuredOutput, Timer,
     ToolCall, ToolResult,
 };
+pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};
 pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;

@@ -1,13 +1,15 @@
 //! The folder of ledgers as a whole: new ones, old ones, lists.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
 use super::error::StoreError;
 use super::event::{Event, Origin};
+use super::export::{ExportError, export};
 use super::folder::Folder;
 use super::health::Health;
 use super::index::Index;
@@ -15,6 +17,7 @@ use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
 use super::lock::{self, Holders};
 use super::payload::{Head, RunStarted};
+use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
@@ -166,10 +169,47 @@ impl Store {
     }
 
     fn index(&self) -> Index<'_> {
-        Index {
-            folder: &self.0.folder,
-            clock: &self.0.clock,
-        }
+        index_of(&self.0)
+    }
+
+    /// Records the end of every run that has none and whose writer is gone, as `interrupted`, so that
+    /// no run seems to go on that nobody carries out. To be called on start, before new runs are. It
+    /// can be killed at any point and called again; runs of other processes are left alone.
+    ///
+    /// # Errors
+    /// The folder cannot be read. A run that cannot be closed is in the answer with the reason.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn close_abandoned(&self) -> Result<Vec<Abandoned>, StoreError> {
+        let shelf = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || close_abandoned(&shelf))
+            .await
+            .unwrap_or(Err(StoreError::ShutDown))
+    }
+
+    /// Removes the runs that `retention` does not keep, with everything that belongs to them; in a
+    /// rehearsal, only says which. Only runs that ended go, and none that is suspended, damaged or of
+    /// the original system. It can be killed at any point and called again.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
+    pub fn prune(
+        &self,
+        retention: Retention,
+        is_rehearsal: bool,
+    ) -> Result<PruneReport, StoreError> {
+        prune(self.index(), retention, is_rehearsal)
+    }
+
+    /// Copies a ledger line by line to `out`, with every value in its place that was too large for its
+    /// line, and returns the number of lines. The copy is for reading: such a line is no longer the
+    /// one that the chain was made of.
+    ///
+    /// # Errors
+    /// [`ExportError`]; what was written until then is a good beginning.
+    pub fn export(&self, run_id: &RunId, out: &mut dyn Write) -> Result<u64, ExportError> {
+        export(self, run_id, out)
     }
 
     /// A run at a glance, from the first and the last line of its ledger.
@@ -248,6 +288,13 @@ impl Store {
 
     fn unreadable(&self, run_id: &RunId, source: io::Error) -> StoreError {
         self.0.folder.failed("read", &file_name(run_id), source)
+    }
+}
+
+pub(super) fn index_of(shelf: &Shelf) -> Index<'_> {
+    Index {
+        folder: &shelf.folder,
+        clock: &shelf.clock,
     }
 }
 

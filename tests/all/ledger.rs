@@ -22,6 +22,7 @@ mod integrity;
 mod reading;
 mod recording;
 mod recovery;
+mod upkeep;
 
 const ORIGINAL: &str = include_str!("ledger/original.jsonl");
 const ORIGINAL_ID: &str = "run_20260513T170216042_9f86d081884c7d65";

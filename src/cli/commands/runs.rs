@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
+use crate::cli::commands::upkeep;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -46,6 +47,11 @@ pub(crate) async fn runs(
             let report = store.verify(&ledger.parse()?, None)?;
             verdict(&report, printer)
         }
+        RunsCommand::Export { run_id, output } => {
+            upkeep::export(&run_id, output.as_deref(), &store, printer)
+        }
+        RunsCommand::Recover => upkeep::recover(&store, printer).await,
+        RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
     }
 }
 
