@@ -23,6 +23,7 @@
 
 mod abandoned;
 mod blob;
+mod bus;
 mod digest;
 mod error;
 mod event;
@@ -42,6 +43,7 @@ mod recover;
 mod scan;
 mod state;
 mod store;
+mod subscription;
 mod summary;
 mod sync;
 mod verify;
@@ -68,5 +70,6 @@ pub use self::recover::TornTailReport;
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
 pub use self::store::{Store, StoreOptions, verify_file};
+pub use self::subscription::{AllSubscription, AnyDelivery, Delivery, Subscription};
 pub use self::summary::{RunState, Summary};
 pub use self::verify::{Verdict, VerifyReport};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
+use super::bus::Bus;
 use super::error::StoreError;
 use super::event::{Event, Origin};
 use super::export::{ExportError, export};
@@ -23,6 +24,7 @@ use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::scan::is_of_the_original_system;
 use super::state::State;
+use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
 use super::verify::{VerifyReport, verify};
@@ -68,6 +70,7 @@ impl Store {
             clock: options.clock,
             health: Health::default(),
             flusher: Flusher::default(),
+            bus: Bus::default(),
         })))
     }
 
@@ -252,6 +255,23 @@ impl Store {
             self.open_ledger(run_id)?,
             from,
         ))
+    }
+
+    /// The events of a run from the one numbered `from_seq` on, those that are there and those to come.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read.
+    pub fn subscribe(&self, run_id: &RunId, from_seq: u64) -> Result<Subscription, StoreError> {
+        Subscription::new(self.clone(), run_id.clone(), from_seq)
+    }
+
+    /// The events that recorders of this store write from now on, of all runs.
+    pub fn subscribe_all(&self) -> AllSubscription {
+        AllSubscription::new(self.clone())
+    }
+
+    pub(super) fn bus(&self) -> &Bus {
+        &self.0.bus
     }
 
     /// A value that was too large for its line, whole.

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 mod index;
 mod integrity;
+mod live;
 mod reading;
 mod recording;
 mod recovery;
