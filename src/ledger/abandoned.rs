@@ -27,27 +27,41 @@ pub struct Abandoned {
 pub(super) fn close_abandoned(shelf: &Arc<Shelf>) -> Result<Vec<Abandoned>, StoreError> {
     prune::finish(&shelf.folder).map_err(|error| shelf.folder.failed("prune", "", error))?;
     let mut closed = Vec::new();
-    let mut query = RunQuery {
-        state: Some(RunState::Running),
-        ..RunQuery::newest(LIST_RUNS_MAX)
-    };
-    loop {
-        let listing = index_of(shelf).list(&query)?;
-        for run in listing.runs {
-            match close(shelf, &run.run_id) {
-                // It goes on, or its writer came to its end just now.
-                Err(StoreError::Locked { .. } | StoreError::Ended { .. }) => {}
-                outcome => closed.push(Abandoned {
-                    run_id: run.run_id,
-                    closed: outcome,
-                }),
+    // What a power cut leaves at the end of a file can look like damage until it is looked at closely.
+    for state in [RunState::Running, RunState::Corrupt] {
+        let mut query = RunQuery {
+            state: Some(state),
+            ..RunQuery::newest(LIST_RUNS_MAX)
+        };
+        loop {
+            let listing = index_of(shelf).list(&query)?;
+            for run in listing.runs {
+                match close(shelf, &run.run_id) {
+                    // It goes on, its writer came to its end just now, or it is not ours.
+                    Err(
+                        StoreError::Locked { .. }
+                        | StoreError::Ended { .. }
+                        | StoreError::ReadOnly { .. },
+                    ) => {}
+                    // It was damaged before, and is shown so.
+                    Err(
+                        StoreError::Corrupt { .. }
+                        | StoreError::NeverStarted { .. }
+                        | StoreError::Io { .. },
+                    ) if state == RunState::Corrupt => {}
+                    outcome => closed.push(Abandoned {
+                        run_id: run.run_id,
+                        closed: outcome,
+                    }),
+                }
+            }
+            match listing.next {
+                Some(next) => query.after = Some(next),
+                None => break,
             }
         }
-        match listing.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(closed),
-        }
     }
+    Ok(closed)
 }
 
 /// Each step may be the last one before this process is gone as well: until the end is recorded, the

@@ -17,6 +17,7 @@ use skillrun::ledger::{
 use skillrun::outcome::OutcomeCode;
 use tempfile::TempDir;
 
+mod faults;
 mod index;
 mod integrity;
 mod live;
