@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 use super::blob::{self, Blobs, Fit, PutError};
@@ -173,13 +174,14 @@ impl Recorder {
 
     /// Records an event and returns when it, and every one before it, is durable; when the store is
     /// relaxed, as soon as it is in the file. Callers at the same time share one sync. Dropping the
-    /// future does not take the event back, nor its sync.
+    /// future does not take the event back, nor its sync. On a runtime with several threads, what else
+    /// the same task does waits for the sync as well.
     ///
     /// # Errors
     /// As [`Recorder::record`]; and [`RecordError::ShutDown`] when the runtime is going away.
     ///
     /// # Panics
-    /// Outside of a tokio runtime, unless the store is relaxed.
+    /// Outside of a tokio runtime, and in a `LocalSet`, unless the store is relaxed.
     pub async fn record_durable(
         &self,
         origin: Origin,
@@ -358,6 +360,11 @@ impl Ledger {
     async fn synced(self: &Arc<Self>, file: Arc<File>, seq: u64) -> Result<(), RecordError> {
         let mut durable = self.durable.subscribe();
         if !self.sync_is_scheduled.swap(true, Ordering::SeqCst) {
+            // Two changes of thread cost as much as the sync of a good disk, so that a runtime with
+            // threads to spare lets this one wait.
+            if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+                return tokio::task::block_in_place(|| self.sync(&file));
+            }
             let ledger = Arc::clone(self);
             let sync = tokio::task::spawn_blocking(move || ledger.sync(&file));
             return sync.await.unwrap_or(Err(RecordError::ShutDown));
