@@ -1,7 +1,7 @@
 //! From environment and `config.toml` to one validated [`Config`].
 //!
-//! An unknown key, a wrong type or a value out of range stops the load with file, line and key;
-//! nothing falls back to a default in silence.
+//! An unknown key, a wrong type or a value out of range stops the load with file and key, and with the
+//! line where it is a matter of TOML; nothing falls back to a default in silence.
 
 use std::path::{Path, PathBuf};
 

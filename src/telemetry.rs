@@ -3,6 +3,8 @@
 //! Diagnostics go to standard error, never to standard output, which carries data only. What skills
 //! did is in their ledgers; this is about the host.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 
 /// The environment variable that selects what is logged, in the syntax of `tracing`'s `EnvFilter`.
@@ -15,6 +17,7 @@ pub fn init() {
     // The error means that the embedder has a subscriber already, which is the one to keep.
     let _kept = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .try_init();
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::id::RunId;
-use crate::ledger::RunStatus;
+use crate::ledger::{Cursor, RunState, RunStatus};
 
 /// Runs other people's skills in a WebAssembly sandbox, with every call on the record.
 #[derive(Debug, Parser)]
@@ -87,6 +87,39 @@ pub(crate) enum RunsCommand {
         /// The run, or the path of a ledger file.
         ledger: String,
     },
+    /// Print a run's events with every large value in its place, one a line.
+    Export {
+        /// The run.
+        run_id: RunId,
+
+        /// Write them to this file, which must not exist yet.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Close runs that were cut off, as interrupted.
+    Recover,
+    /// Remove runs that ended, by age, number or size.
+    Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("rule").args(["older_than", "keep", "max_bytes"]).required(true).multiple(true)))]
+pub(crate) struct PruneArgs {
+    /// Remove runs that ended longer ago than this, such as 30d or 12h.
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
+    pub(crate) older_than: Option<std::time::Duration>,
+
+    /// Remove the oldest runs when there are more than so many.
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<usize>,
+
+    /// Remove the oldest runs when the files of all are larger than so many bytes.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_bytes: Option<u64>,
+
+    /// Remove nothing and say what would go.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +140,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) since: Option<std::time::Duration>,
 
-    /// At most so many runs.
+    /// At most so many runs, and at most 10,000.
     #[arg(
         long,
         value_name = "N",
@@ -115,6 +148,10 @@ pub(crate) struct ListArgs {
         allow_negative_numbers = true
     )]
     pub(crate) limit: usize,
+
+    /// Only runs after the last one of an earlier list, which named this cursor.
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// The states that a list can be filtered by.
@@ -137,15 +174,16 @@ pub(crate) enum StatusFilter {
 }
 
 impl StatusFilter {
-    /// The status that ended runs have in their ledger; none for the two that only a reader sees.
-    pub(crate) fn ended(self) -> Option<RunStatus> {
+    /// The state as the ledger knows it.
+    pub(crate) fn state(self) -> RunState {
         match self {
-            Self::Running | Self::Corrupt => None,
-            Self::Ok => Some(RunStatus::Ok),
-            Self::Error => Some(RunStatus::Error),
-            Self::Cancelled => Some(RunStatus::Cancelled),
-            Self::Suspended => Some(RunStatus::Suspended),
-            Self::Interrupted => Some(RunStatus::Interrupted),
+            Self::Running => RunState::Running,
+            Self::Corrupt => RunState::Corrupt,
+            Self::Ok => RunState::Ended(RunStatus::Ok),
+            Self::Error => RunState::Ended(RunStatus::Error),
+            Self::Cancelled => RunState::Ended(RunStatus::Cancelled),
+            Self::Suspended => RunState::Ended(RunStatus::Suspended),
+            Self::Interrupted => RunState::Ended(RunStatus::Interrupted),
         }
     }
 }
@@ -177,11 +215,23 @@ fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     Ok(duration)
 }
 
+/// As [`parse_duration`], and also whole days, such as `30d`.
+fn parse_age(text: &str) -> Result<std::time::Duration, String> {
+    const HOURS_PER_DAY: u64 = 24;
+    let days = text
+        .strip_suffix('d')
+        .and_then(|days| days.parse::<u64>().ok());
+    match days.and_then(|days| days.checked_mul(HOURS_PER_DAY)) {
+        Some(hours) => parse_duration(&format!("{hours}h")),
+        None => parse_duration(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
-    use super::{Cli, parse_duration};
+    use super::{Cli, parse_age, parse_duration};
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -196,5 +246,25 @@ mod tests {
         for bad in ["", "5", "-5s", "0s", "soon", "1ns"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn ages_may_be_given_in_days() {
+        for (text, hours) in [("30d", 720), ("1d", 24), ("36h", 36)] {
+            let expected = std::time::Duration::from_secs(hours * 3600);
+            assert_eq!(parse_age(text), Ok(expected));
+        }
+        for bad in ["d", "-1d", "0d", "1.5d", "99999999999999999999d", "soon"] {
+            assert!(parse_age(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_pruned_without_a_rule() {
+        let parse =
+            |words: &[&str]| Cli::try_parse_from([&["skillrun", "runs", "prune"], words].concat());
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["--dry-run"]).is_err());
+        assert!(parse(&["--keep", "5", "--older-than", "3d", "--dry-run"]).is_ok());
     }
 }

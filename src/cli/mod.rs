@@ -57,12 +57,16 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(async {
+    let exit = runtime.block_on(async {
         match cli.command {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
             Command::Completions { shell } => commands::completions::completions(shell, printer),
         }
-    })
+    });
+    // What is on record is durable by now. A compilation that nobody waits for any more may still be
+    // going on, and it cannot be stopped.
+    runtime.shutdown_background();
+    exit
 }

@@ -12,11 +12,15 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         })
         .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> = cells
-            .zip(&widths)
-            .map(|(cell, &width)| format!("{cell:width$}"))
-            .collect();
-        padded.join("  ").trim_end().to_owned()
+        let mut line = String::new();
+        for (cell, &width) in cells.zip(&widths) {
+            line.push_str(cell);
+            // A cell can be as long as its author likes, which is longer than a format can pad to.
+            let padding = width.saturating_sub(cell.chars().count()) + 2;
+            line.extend(std::iter::repeat_n(' ', padding));
+        }
+        line.truncate(line.trim_end().len());
+        line
     };
     let mut lines = vec![line(&mut header.iter().copied())];
     lines.extend(
@@ -37,5 +41,8 @@ mod tests {
             vec!["abc".to_owned(), "22".to_owned()],
         ];
         assert_eq!(table(&["A", "N"], &rows), ["A    N", "é    1", "abc  22"]);
+        let long = "x".repeat(70_000);
+        let lines = table(&["A", "N"], &[vec!["a".to_owned(), long.clone()]]);
+        assert_eq!(lines[1], format!("a  {long}"));
     }
 }

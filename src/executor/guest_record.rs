@@ -19,6 +19,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 128;
 /// What a line of the ledger takes beside the guest's text, so that a flood of empty ones ends too.
 const EVENT_OVERHEAD_BYTES: u64 = 256;
 const LOG_OVERHEAD_BYTES: u64 = 64;
+const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
 /// Bytes of the name of something that was refused; the guest chose it.
 const DENIED_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a panic's message that are kept for the outcome.
@@ -117,7 +118,10 @@ impl GuestRecord {
         let mut bytes = len(message).saturating_add(LOG_OVERHEAD_BYTES);
         let bytes_max = u64::try_from(LOG_LINE_BYTES_MAX).unwrap_or(u64::MAX);
         let fitting = fields.iter().take_while(|(name, value)| {
-            bytes = bytes.saturating_add(len(name)).saturating_add(len(value));
+            let field = len(name).saturating_add(len(value));
+            bytes = bytes
+                .saturating_add(field)
+                .saturating_add(LOG_FIELD_OVERHEAD_BYTES);
             bytes <= bytes_max.saturating_mul(2)
         });
         let fields = fields.get(..fitting.count()).unwrap_or_default();

@@ -30,7 +30,7 @@ const UNSYNCED_FILES_MAX: usize = 64;
 const TEMPORARY_NAME: &str = ".new";
 
 /// The folder of a run's blobs, inside the folder of ledgers.
-fn folder_name(run_id: &RunId) -> String {
+pub(super) fn folder_name(run_id: &RunId) -> String {
     format!("{run_id}.blobs")
 }
 
@@ -134,7 +134,7 @@ impl Blobs {
             .take(usize::try_from(BLOBS_PER_RUN_MAX).unwrap_or(usize::MAX))
         {
             state.count += 1;
-            state.bytes = state.bytes.saturating_add(folder.len_of(&name?)?);
+            state.bytes = state.bytes.saturating_add(folder.stamp_of(&name?)?.bytes);
         }
         state.folder = Some(folder);
         // The process that made it may not have come to its sync.
@@ -227,6 +227,19 @@ impl Blobs {
         }
         Ok(())
     }
+}
+
+/// Removes every value that was stored for the run.
+pub(super) fn remove_all(runs: &Folder, run_id: &RunId) -> io::Result<()> {
+    let name = folder_name(run_id);
+    let folder = match runs.open_folder(&name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    for blob in folder.names()? {
+        folder.remove(&blob?)?;
+    }
+    runs.remove_folder(&name)
 }
 
 /// Opens the file of a stored value; `None` when there is none.

@@ -5,11 +5,11 @@
 
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
 
 use super::error::StoreError;
 use super::sync::GroupSync;
@@ -17,6 +17,35 @@ use super::sync::GroupSync;
 /// Ledgers hold inputs and outputs of other people's work: only their owner may read them.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: u32 = 0o700;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// Tells one state of a file from another: whoever changes the file changes this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct FileStamp {
+    pub(super) inode: u64,
+    pub(super) bytes: u64,
+    /// When its bytes were changed last, in nanoseconds since 1970.
+    pub(super) mtime_nanos: i64,
+}
+
+impl FileStamp {
+    /// The state of an open file.
+    pub(super) fn of(file: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_stat(&rustix::fs::fstat(file)?))
+    }
+
+    fn from_stat(stat: &Stat) -> Self {
+        let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        Self {
+            inode: stat.st_ino,
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_nanos: stat
+                .st_mtime
+                .saturating_mul(NANOS_PER_SECOND)
+                .saturating_add(nanos),
+        }
+    }
+}
 
 /// An open folder.
 #[derive(Debug)]
@@ -121,23 +150,57 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// The size of a file in bytes.
-    pub(super) fn len_of(&self, name: &str) -> io::Result<u64> {
+    /// Removes an empty folder inside this one.
+    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// The state of the file with that name.
+    pub(super) fn stamp_of(&self, name: &str) -> io::Result<FileStamp> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+        Ok(FileStamp::from_stat(&stat))
+    }
+
+    /// The state of the folder itself, which changes with every name that comes or goes.
+    pub(super) fn stamp(&self) -> io::Result<FileStamp> {
+        FileStamp::of(&self.fd)
+    }
+
+    /// Sets the time when a file was changed last.
+    pub(super) fn set_mtime(&self, name: &str, mtime_nanos: i64) -> io::Result<()> {
+        let time = Timespec {
+            tv_sec: mtime_nanos.div_euclid(NANOS_PER_SECOND),
+            tv_nsec: mtime_nanos.rem_euclid(NANOS_PER_SECOND),
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::utimensat(&self.fd, name, &times, flags)?)
     }
 
     /// The names in the folder, in no order.
     pub(super) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+        Ok(self.entries()?.map(|entry| entry.map(|(name, _)| name)))
+    }
+
+    /// The names in the folder with the inodes that they stand for, in no order.
+    pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<(String, u64)>>> {
         let entries = Dir::read_from(&self.fd)?;
         Ok(entries.filter_map(|entry| match entry {
             Err(error) => Some(Err(error.into())),
             Ok(entry) => {
                 let name = entry.file_name().to_bytes();
                 let is_self = matches!(name, b"." | b"..");
-                (!is_self).then(|| Ok(String::from_utf8_lossy(name).into_owned()))
+                (!is_self).then(|| Ok((String::from_utf8_lossy(name).into_owned(), entry.ino())))
             }
         }))
+    }
+
+    /// Makes everything durable that was written to the file system of this folder.
+    pub(super) fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.fd)?)
     }
 
     /// Makes the names that exist now durable; callers at the same time share one sync.

@@ -23,6 +23,13 @@ pub(super) fn try_exclusive(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Takes the lock, waiting for whoever has it.
+pub(super) fn exclusive(file: &File) -> io::Result<()> {
+    let locked =
+        rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive));
+    Ok(locked?)
+}
+
 /// Gives the lock up before the file is closed.
 pub(super) fn release(file: &File) {
     // Whatever it answers, the lock ends with the last descriptor.
@@ -41,6 +48,11 @@ impl Holders {
             let _read = file.take(TABLE_BYTES_MAX).read_to_string(&mut table);
         }
         Self(table)
+    }
+
+    /// Nobody, for whoever does not ask.
+    pub(super) fn none() -> Self {
+        Self(String::new())
     }
 
     /// The process that holds the lock of the file.

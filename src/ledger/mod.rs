@@ -21,43 +21,55 @@
 //!
 //! What may follow what is decided in one place, [`next`], for those who write and those who check.
 
+mod abandoned;
 mod blob;
+mod bus;
 mod digest;
 mod error;
 mod event;
+mod export;
 mod folder;
 mod health;
+mod index;
 mod json;
 mod line;
+mod list;
 mod lock;
 mod payload;
+mod prune;
 mod reader;
 mod recorder;
 mod recover;
 mod scan;
 mod state;
 mod store;
+mod subscription;
 mod summary;
 mod sync;
 mod verify;
 mod writer;
 
+pub use self::abandoned::Abandoned;
 pub use self::digest::{Digest, DigestError};
 pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
 pub use self::event::{Event, Origin};
+pub use self::export::ExportError;
 pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
+pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
 pub use self::payload::{
     ApprovalRequest, ApprovalResponse, ApprovalSource, CallPhase, Custom, Denied, Effect,
     ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel, LogStream,
     NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, RunStatus, StructuredOutput, Timer,
     ToolCall, ToolResult,
 };
+pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};
 pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
-pub use self::store::{Listing, Store, StoreOptions, verify_file};
+pub use self::store::{Store, StoreOptions, verify_file};
+pub use self::subscription::{AllSubscription, AnyDelivery, Delivery, Subscription};
 pub use self::summary::{RunState, Summary};
 pub use self::verify::{Verdict, VerifyReport};

@@ -199,6 +199,15 @@ impl Follower {
         }
     }
 
+    pub(super) fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// Lines before the next one.
+    pub(super) fn lines(&self) -> u64 {
+        self.lines.position().lines
+    }
+
     /// Where the next line begins.
     pub fn position(&self) -> Position {
         self.lines.position()

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 use super::blob::{self, Blobs, Fit, PutError};
+use super::bus::{Bus, Published};
 use super::error::{Failure, RecordError};
 use super::event::{Event, Origin};
 use super::folder::Folder;
@@ -37,6 +39,7 @@ pub(super) struct Shelf {
     pub(super) clock: Clock,
     pub(super) health: Health,
     pub(super) flusher: Flusher,
+    pub(super) bus: Bus,
 }
 
 /// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record
@@ -65,6 +68,8 @@ struct Ledger {
     failure: OnceLock<Arc<Failure>>,
     /// The number of the newest durable event. It is announced also when a sync failed.
     durable: watch::Sender<u64>,
+    /// How far the ledger may be read by subscribers.
+    published: watch::Sender<Published>,
     /// Lets one sync happen at a time: of two at once, only one is told of a failure. When both locks
     /// are needed, this one is taken before `core`.
     sync_turn: Mutex<()>,
@@ -79,8 +84,17 @@ struct Core {
     writer: Option<Writer>,
     head: Head,
     state: State,
+    /// The number of the newest event that must be durable before a subscriber sees it.
+    sync_point: u64,
     /// `run_completed` is in the file; what follows it is another recorder's.
     ended: bool,
+}
+
+/// Whether an event has to be durable before anyone sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SyncPoint {
+    Yes,
+    No,
 }
 
 /// A line that is in the file and may not be durable.
@@ -100,6 +114,7 @@ impl Recorder {
         state: State,
         blobs: Blobs,
     ) -> Self {
+        let published = shelf.bus.open(&run_id, writer.head().seq);
         Self(Arc::new(Owner(Arc::new(Ledger {
             run_id,
             shelf,
@@ -108,10 +123,12 @@ impl Recorder {
                 head: writer.head(),
                 writer: Some(writer),
                 state,
+                sync_point: 0,
                 ended: false,
             }),
             failure: OnceLock::new(),
             durable: watch::Sender::new(0),
+            published,
             sync_turn: Mutex::new(()),
             sync_is_scheduled: AtomicBool::new(false),
             flush_is_scheduled: AtomicBool::new(false),
@@ -146,7 +163,7 @@ impl Recorder {
             appended,
             ended,
             file,
-        } = ledger.append(origin, event)?;
+        } = ledger.append(origin, event, SyncPoint::No)?;
         match file {
             None => ledger.close_if_ended(),
             Some(file) if ended => ledger.sync(&file)?,
@@ -157,20 +174,21 @@ impl Recorder {
 
     /// Records an event and returns when it, and every one before it, is durable; when the store is
     /// relaxed, as soon as it is in the file. Callers at the same time share one sync. Dropping the
-    /// future does not take the event back, nor its sync.
+    /// future does not take the event back, nor its sync. On a runtime with several threads, what else
+    /// the same task does waits for the sync as well.
     ///
     /// # Errors
     /// As [`Recorder::record`]; and [`RecordError::ShutDown`] when the runtime is going away.
     ///
     /// # Panics
-    /// Outside of a tokio runtime, unless the store is relaxed.
+    /// Outside of a tokio runtime, and in a `LocalSet`, unless the store is relaxed.
     pub async fn record_durable(
         &self,
         origin: Origin,
         event: &Event,
     ) -> Result<Appended, RecordError> {
         let ledger = &self.0.0;
-        let Written { appended, file, .. } = ledger.append(origin, event)?;
+        let Written { appended, file, .. } = ledger.append(origin, event, SyncPoint::Yes)?;
         match file {
             None => ledger.close_if_ended(),
             Some(file) => ledger.synced(file, appended.seq).await?,
@@ -190,7 +208,7 @@ impl Recorder {
         event: &Event,
     ) -> Result<Appended, RecordError> {
         let ledger = &self.0.0;
-        let Written { appended, file, .. } = ledger.append(origin, event)?;
+        let Written { appended, file, .. } = ledger.append(origin, event, SyncPoint::Yes)?;
         match file {
             None => ledger.close_if_ended(),
             Some(file) => ledger.sync(&file)?,
@@ -201,7 +219,12 @@ impl Recorder {
 
 impl Ledger {
     /// Numbers the event and writes its line, in one step with respect to every other event.
-    fn append(&self, origin: Origin, event: &Event) -> Result<Written, RecordError> {
+    fn append(
+        &self,
+        origin: Origin,
+        event: &Event,
+        sync_point: SyncPoint,
+    ) -> Result<Written, RecordError> {
         let event = match blob::fit(event) {
             Fit::Line => Cow::Borrowed(event),
             Fit::Blobs => {
@@ -232,11 +255,30 @@ impl Ledger {
         core.head = writer.head();
         core.state = std::mem::take(&mut core.state).after(origin, &event);
         core.ended = matches!(*event, Event::RunCompleted(_));
-        Ok(Written {
+        if sync_point == SyncPoint::Yes || core.ended {
+            core.sync_point = seq;
+        }
+        let written = Written {
             appended: Appended { seq, time },
             ended: core.ended,
             file,
-        })
+        };
+        self.publish(core);
+        Ok(written)
+    }
+
+    /// Lets subscribers read whatever they may by now.
+    fn publish(&self, core: MutexGuard<'_, Core>) {
+        let durable = *self.durable.borrow();
+        let readable = if self.is_durable() && core.sync_point > durable {
+            durable
+        } else {
+            core.head.seq
+        };
+        drop(core);
+        self.shelf
+            .bus
+            .publish(&self.run_id, &self.published, readable);
     }
 
     fn is_durable(&self) -> bool {
@@ -305,6 +347,7 @@ impl Ledger {
             rustix::fs::fdatasync(file)
                 .map_err(|error| self.poison("sync of the file", error.into()))?;
             self.durable.send_replace(newest);
+            self.publish(lock(&self.core));
         }
         if ended {
             self.close();
@@ -317,6 +360,11 @@ impl Ledger {
     async fn synced(self: &Arc<Self>, file: Arc<File>, seq: u64) -> Result<(), RecordError> {
         let mut durable = self.durable.subscribe();
         if !self.sync_is_scheduled.swap(true, Ordering::SeqCst) {
+            // Two changes of thread cost as much as the sync of a good disk, so that a runtime with
+            // threads to spare lets this one wait.
+            if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+                return tokio::task::block_in_place(|| self.sync(&file));
+            }
             let ledger = Arc::clone(self);
             let sync = tokio::task::spawn_blocking(move || ledger.sync(&file));
             return sync.await.unwrap_or(Err(RecordError::ShutDown));
@@ -356,6 +404,49 @@ impl Ledger {
         let writer = lock(&self.core).writer.take();
         if let Some(writer) = writer {
             writer.close();
+            self.shelf.bus.close(&self.run_id, &self.published);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::super::payload::{Log, RunStarted};
+    use super::super::store::{Store, StoreOptions};
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_sees_a_sync_point_or_what_follows_it_before_it_is_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions {
+            runs_dir: dir.path().to_owned(),
+            durability: Durability::Sync,
+            clock: Clock::system(),
+        })
+        .unwrap();
+        let run_id = RunId::generate();
+        let (recorder, _) = store
+            .create(run_id.clone(), RunStarted::default())
+            .await
+            .unwrap();
+        let readable = || store.bus().channel(&run_id).unwrap().borrow().seq;
+        let event = Event::from(Log::default());
+        recorder.record(Origin::Host, &event).unwrap();
+        assert_eq!(readable(), 2);
+        {
+            let mut durable = pin!(recorder.record_durable(Origin::Host, &event));
+            {
+                let _turn = lock(&recorder.0.0.sync_turn);
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(durable.as_mut().poll(&mut context).is_pending());
+                recorder.record(Origin::Host, &event).unwrap();
+                assert_eq!((recorder.head().seq, readable()), (4, 2));
+            }
+            durable.await.unwrap();
+        }
+        assert_eq!(readable(), 4);
     }
 }

@@ -108,8 +108,13 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
     Ok(recorder)
 }
 
+/// How the names begin of what was cut off.
+pub(super) fn torn_prefix(run_id: &RunId) -> String {
+    format!("{run_id}.torn-")
+}
+
 fn torn_name(run_id: &RunId, number: u64) -> String {
-    format!("{run_id}.torn-{number}")
+    format!("{}{number}", torn_prefix(run_id))
 }
 
 /// The copies that are there, in order.
@@ -150,7 +155,7 @@ fn set_aside(
         _ => false,
     };
     if !is_kept {
-        let temporary = format!("{run_id}.torn-new");
+        let temporary = format!("{}new", torn_prefix(run_id));
         let mut copy = folder.create_temporary(&temporary)?;
         io::copy(&mut tail()?, &mut copy)?;
         copy.sync_all()?;

@@ -1,25 +1,30 @@
 //! The folder of ledgers as a whole: new ones, old ones, lists.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
+use super::bus::Bus;
 use super::error::StoreError;
 use super::event::{Event, Origin};
+use super::export::{ExportError, export};
 use super::folder::Folder;
 use super::health::Health;
+use super::index::Index;
 use super::json::BlobRef;
+use super::list::{Listing, RunQuery};
 use super::lock::{self, Holders};
 use super::payload::{Head, RunStarted};
+use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::scan::is_of_the_original_system;
 use super::state::State;
+use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
 use super::verify::{VerifyReport, verify};
@@ -28,9 +33,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Durability;
 use crate::id::RunId;
 
-const SUFFIX: &str = ".jsonl";
-/// Names of files that are no ledgers and look like one. A list shows so many and no more.
-const FOREIGN_MAX: usize = 100;
+/// How the names of ledgers end.
+pub(super) const SUFFIX: &str = ".jsonl";
 
 /// The file of a run inside the folder.
 pub(super) fn file_name(run_id: &RunId) -> String {
@@ -54,17 +58,6 @@ pub struct StoreOptions {
 #[derive(Clone)]
 pub struct Store(Arc<Shelf>);
 
-/// Runs, newest first.
-#[derive(Debug, Clone, Default)]
-pub struct Listing {
-    /// The runs, damaged ones included.
-    pub runs: Vec<Summary>,
-    /// Whether there are older runs that were not asked for.
-    pub has_more: bool,
-    /// Names of files that look like ledgers and name no run; at most 100.
-    pub foreign: Vec<String>,
-}
-
 impl Store {
     /// Opens the folder, making it first if it is missing, for its owner alone.
     ///
@@ -77,6 +70,7 @@ impl Store {
             clock: options.clock,
             health: Health::default(),
             flusher: Flusher::default(),
+            bus: Bus::default(),
         })))
     }
 
@@ -156,41 +150,69 @@ impl Store {
         self.0.folder.path().join(file_name(run_id))
     }
 
-    /// The newest `limit` runs by the time in their ids. A ledger that is damaged, or is not one, is
-    /// shown as such.
+    /// The runs that `query` wants, newest first by the time of their first event, as their ledgers are
+    /// now. A ledger that is damaged, or is not one, is shown as such, at the time that its name tells.
+    ///
+    /// An index beside the ledgers says where to look; it is brought up to date first, and made anew
+    /// when it is missing or damaged.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(&self, limit: usize) -> Result<Listing, StoreError> {
-        let folder = &self.0.folder;
-        let failed = |source| folder.failed("list", "", source);
-        let mut listing = Listing::default();
-        let mut newest = BinaryHeap::new();
-        for name in folder.names().map_err(failed)? {
-            let name = name.map_err(failed)?;
-            let Some(stem) = name.strip_suffix(SUFFIX) else {
-                continue;
-            };
-            match stem.parse::<RunId>() {
-                Ok(run_id) => newest.push(Reverse((start_millis(&run_id), run_id))),
-                Err(_) if listing.foreign.len() < FOREIGN_MAX => listing.foreign.push(name),
-                Err(_) => {}
-            }
-            if newest.len() > limit {
-                newest.pop();
-                listing.has_more = true;
-            }
-        }
-        let holders = Holders::now();
-        for Reverse((_, run_id)) in newest.into_sorted_vec() {
-            match self.summarize(&run_id, |file| holders.of(file)) {
-                Ok(summary) => listing.runs.push(summary),
-                // It was removed since its name was read.
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => listing.runs.push(Summary::unreadable(&run_id, &error)),
-            }
-        }
-        Ok(listing)
+    pub fn list(&self, query: &RunQuery) -> Result<Listing, StoreError> {
+        self.index().list(query)
+    }
+
+    /// Brings the index up to date, so that the next list finds little to do, and so that the newest
+    /// lines of runs that ended are on record outside their ledgers.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn update_index(&self) -> Result<(), StoreError> {
+        self.index().update()
+    }
+
+    fn index(&self) -> Index<'_> {
+        index_of(&self.0)
+    }
+
+    /// Records the end of every run that has none and whose writer is gone, as `interrupted`, so that
+    /// no run seems to go on that nobody carries out. To be called on start, before new runs are. It
+    /// can be killed at any point and called again; runs of other processes are left alone.
+    ///
+    /// # Errors
+    /// The folder cannot be read. A run that cannot be closed is in the answer with the reason.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn close_abandoned(&self) -> Result<Vec<Abandoned>, StoreError> {
+        let shelf = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || close_abandoned(&shelf))
+            .await
+            .unwrap_or(Err(StoreError::ShutDown))
+    }
+
+    /// Removes the runs that `retention` does not keep, with everything that belongs to them; in a
+    /// rehearsal, only says which. Only runs that ended go, and none that is suspended, damaged or of
+    /// the original system. It can be killed at any point and called again.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
+    pub fn prune(
+        &self,
+        retention: Retention,
+        is_rehearsal: bool,
+    ) -> Result<PruneReport, StoreError> {
+        prune(self.index(), retention, is_rehearsal)
+    }
+
+    /// Copies a ledger line by line to `out`, with every value in its place that was too large for its
+    /// line, and returns the number of lines. The copy is for reading: such a line is no longer the
+    /// one that the chain was made of.
+    ///
+    /// # Errors
+    /// [`ExportError`]; what was written until then is a good beginning.
+    pub fn export(&self, run_id: &RunId, out: &mut dyn Write) -> Result<u64, ExportError> {
+        export(self, run_id, out)
     }
 
     /// A run at a glance, from the first and the last line of its ledger.
@@ -235,6 +257,23 @@ impl Store {
         ))
     }
 
+    /// The events of a run from the one numbered `from_seq` on, those that are there and those to come.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read.
+    pub fn subscribe(&self, run_id: &RunId, from_seq: u64) -> Result<Subscription, StoreError> {
+        Subscription::new(self.clone(), run_id.clone(), from_seq)
+    }
+
+    /// The events that recorders of this store write from now on, of all runs.
+    pub fn subscribe_all(&self) -> AllSubscription {
+        AllSubscription::new(self.clone())
+    }
+
+    pub(super) fn bus(&self) -> &Bus {
+        &self.0.bus
+    }
+
     /// A value that was too large for its line, whole.
     ///
     /// # Errors
@@ -251,13 +290,14 @@ impl Store {
         blob::restore(&self.0.folder, run_id, event)
     }
 
-    /// Checks a ledger from its first line to its last; with `noted`, also that it still holds the
-    /// line that was its newest when that was noted.
+    /// Checks a ledger from its first line to its last, and that it still holds the line that was its
+    /// newest when that was noted: `noted`, or what the index has.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], or the file cannot be read. Whatever is wrong is in the report.
     pub fn verify(&self, run_id: &RunId, noted: Option<Head>) -> Result<VerifyReport, StoreError> {
         let file = self.open_ledger(run_id)?;
+        let noted = noted.or_else(|| self.index().head(run_id));
         verify(&self.0.folder, run_id, file, noted)
             .map_err(|source| self.unreadable(run_id, source))
     }
@@ -268,6 +308,13 @@ impl Store {
 
     fn unreadable(&self, run_id: &RunId, source: io::Error) -> StoreError {
         self.0.folder.failed("read", &file_name(run_id), source)
+    }
+}
+
+pub(super) fn index_of(shelf: &Shelf) -> Index<'_> {
+    Index {
+        folder: &shelf.folder,
+        clock: &shelf.clock,
     }
 }
 
@@ -291,7 +338,8 @@ pub fn verify_file(path: &Path, noted: Option<Head>) -> Result<VerifyReport, Sto
         .map_err(|source| folder.failed("read", &file_name(&run_id), source))
 }
 
-fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, StoreError> {
+/// Opens a run's ledger to read it.
+pub(super) fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, StoreError> {
     let name = file_name(run_id);
     folder.open_read(&name).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound {
@@ -355,7 +403,7 @@ fn start(shelf: &Shelf, recorder: &Recorder, started: RunStarted) -> Result<Appe
 }
 
 /// The time that an id names, in milliseconds since 1970.
-fn start_millis(run_id: &RunId) -> i64 {
+pub(super) fn start_millis(run_id: &RunId) -> i64 {
     let id = run_id.as_str().trim_start_matches("run_");
     let original = || {
         let digit = |range| id.get(range).unwrap_or_default();

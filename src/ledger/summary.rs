@@ -168,7 +168,14 @@ impl Summary {
         })
     }
 
-    fn corrupt(mut self, corruption: Corruption) -> Self {
+    /// Whether the ledger no longer ends as it is known to have ended, or later.
+    pub(super) fn lost(&self, noted: Head) -> bool {
+        self.state != RunState::Corrupt
+            && (self.head.seq < noted.seq
+                || (self.head.seq == noted.seq && self.head.sha256 != noted.sha256))
+    }
+
+    pub(super) fn corrupt(mut self, corruption: Corruption) -> Self {
         self.state = RunState::Corrupt;
         self.corruption = Some(corruption);
         self

@@ -65,6 +65,12 @@ impl GroupSync {
     }
 }
 
+/// Threads that sync at once when many ledgers are due. A file system commits what they ask for
+/// together, and one after the other they would miss the time.
+const FLUSH_THREADS_MAX: usize = 16;
+/// Jobs that are worth a thread of their own.
+const JOBS_PER_THREAD_MIN: usize = 4;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs jobs a little later, all that came meanwhile at once, on a thread of its own that starts with
@@ -117,9 +123,16 @@ impl Drop for Flusher {
 impl Queue {
     fn work(&self) {
         while let Some(jobs) = self.next_jobs() {
-            for job in jobs {
-                job();
-            }
+            let threads = (jobs.len() / JOBS_PER_THREAD_MIN).clamp(1, FLUSH_THREADS_MAX);
+            let jobs = Mutex::new(jobs.into_iter());
+            std::thread::scope(|scope| {
+                for _ in 1..threads {
+                    let thread = std::thread::Builder::new().name("ledger-sync".to_owned());
+                    // What has no thread of its own is done by those that are there.
+                    let _started = thread.spawn_scoped(scope, || run_all(&jobs));
+                }
+                run_all(&jobs);
+            });
         }
     }
 
@@ -140,13 +153,23 @@ impl Queue {
     }
 }
 
+fn run_all(jobs: &Mutex<std::vec::IntoIter<Job>>) {
+    loop {
+        let job = lock(jobs).next();
+        match job {
+            Some(job) => job(),
+            None => return,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc;
+    use std::sync::{Arc, Barrier, mpsc};
 
-    use super::{Flusher, GroupSync};
+    use super::{FLUSH_THREADS_MAX, Flusher, GroupSync, JOBS_PER_THREAD_MIN};
 
     #[test]
     fn a_sync_covers_the_tickets_before_it_and_no_later_one() {
@@ -175,6 +198,24 @@ mod tests {
         assert!(group.wait(ticket, || Ok(())).is_err());
         group.repair();
         assert!(group.wait(ticket, || Ok(())).is_ok());
+    }
+
+    #[test]
+    fn many_jobs_do_not_wait_for_each_other() {
+        let (sender, receiver) = mpsc::channel();
+        let all_started = Arc::new(Barrier::new(FLUSH_THREADS_MAX));
+        let flusher = Flusher::default();
+        for _ in 0..FLUSH_THREADS_MAX * JOBS_PER_THREAD_MIN {
+            let (sender, all_started) = (sender.clone(), Arc::clone(&all_started));
+            flusher.run_soon(move || {
+                all_started.wait();
+                sender.send(()).unwrap();
+            });
+        }
+        let done = receiver
+            .iter()
+            .take(FLUSH_THREADS_MAX * JOBS_PER_THREAD_MIN);
+        assert_eq!(done.count(), FLUSH_THREADS_MAX * JOBS_PER_THREAD_MIN);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::ledger::{Digest, Json};
+use crate::telemetry::chain;
 
 /// Bytes of one input. Protects ledgers and guests, each of which holds it whole.
 pub const INPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -33,7 +34,7 @@ impl JsonObject {
             return Err(InputError::TooLarge { bytes: bytes.len() });
         }
         let json = Json::from_slice(bytes).map_err(|error| InputError::NotJson {
-            reason: error.to_string(),
+            reason: chain(&error),
         })?;
         let text = json.as_str();
         if !text.starts_with('{') {

@@ -10,17 +10,21 @@ use skillrun::config::Durability;
 use skillrun::id::RunId;
 use skillrun::ledger::{
     Damage, Digest, Entry, Event, Head, IllegalTransition, Json, Log, NodeEnter, NodeExit, Origin,
-    Phase, Position, RecordError, Recorder, RunCompleted, RunResumed, RunStarted, RunState,
-    RunStatus, Store, StoreError, StoreOptions, TORN_TAIL, ToolCall, ToolResult, TornTailReport,
-    Verdict, verify_file,
+    Phase, Position, RecordError, Recorder, RunCompleted, RunQuery, RunResumed, RunStarted,
+    RunState, RunStatus, Store, StoreError, StoreOptions, TORN_TAIL, ToolCall, ToolResult,
+    TornTailReport, Verdict, verify_file,
 };
 use skillrun::outcome::OutcomeCode;
 use tempfile::TempDir;
 
+mod faults;
+mod index;
 mod integrity;
+mod live;
 mod reading;
 mod recording;
 mod recovery;
+mod upkeep;
 
 const ORIGINAL: &str = include_str!("ledger/original.jsonl");
 const ORIGINAL_ID: &str = "run_20260513T170216042_9f86d081884c7d65";

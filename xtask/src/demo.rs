@@ -21,12 +21,16 @@ pub(crate) fn show() -> Result<()> {
     let component = guests::build(SKILL)?;
 
     say("\n== The runner")?;
+    // With an example beside it, the binary is built with the features that the tests use, so that
+    // neither has to build the engine a second time.
     run(&mut cargo(&[
         "build",
         "--package",
         "skillrun",
         "--bin",
         "skillrun",
+        "--example",
+        "embed",
     ]))?;
 
     say("\n== A fresh home with that skill in it")?;

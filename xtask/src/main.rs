@@ -6,6 +6,7 @@
 
 mod checks;
 mod demo;
+mod faults;
 mod guest_toolchains;
 mod guests;
 mod process;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::checks::Step;
+use crate::faults::Scale;
 
 const USAGE: &str = include_str!("usage.txt");
 
@@ -25,6 +27,7 @@ enum Task {
     Setup,
     Test(Option<Step>),
     Demo,
+    Faults(Scale),
     Help,
 }
 
@@ -35,6 +38,8 @@ impl Task {
             ["test"] => Ok(Self::Test(None)),
             ["test", "--only", step] => Ok(Self::Test(Some(Step::parse(step)?))),
             ["demo"] => Ok(Self::Demo),
+            ["faults"] => Ok(Self::Faults(Scale::Full)),
+            ["faults", "--quick"] => Ok(Self::Faults(Scale::Quick)),
             ["help" | "--help" | "-h"] | [] => Ok(Self::Help),
             other => anyhow::bail!("unknown command {:?}\n\n{USAGE}", other.join(" ")),
         }
@@ -46,6 +51,7 @@ impl Task {
             Self::Test(Some(step)) => step.run(),
             Self::Test(None) => checks::run_all(),
             Self::Demo => demo::show(),
+            Self::Faults(scale) => faults::run_all(scale),
             Self::Help => process::say(USAGE.trim_end()),
         }
     }
@@ -82,7 +88,15 @@ mod tests {
             .collect();
         assert_eq!(
             commands,
-            ["setup", "test", "test --only STEP", "demo", "help"]
+            [
+                "setup",
+                "test",
+                "test --only STEP",
+                "demo",
+                "faults",
+                "faults --quick",
+                "help"
+            ]
         );
         for command in commands {
             let words: Vec<&str> = command.split(' ').collect();

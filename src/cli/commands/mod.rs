@@ -4,3 +4,4 @@ pub(super) mod completions;
 pub(super) mod run;
 pub(super) mod runs;
 pub(super) mod skills;
+mod upkeep;

@@ -65,8 +65,8 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     answer(outcome??, args.quiet, printer)
 }
 
-/// Drives the run to its end: an interrupt cancels it, a termination interrupts it. Either way its end
-/// is recorded before the process goes.
+/// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away
+/// interrupts it. Either way its end is recorded before the process goes.
 async fn until_signalled(
     work: impl Future<Output = Result<RunOutcome, RunError>>,
     cancellation: &CancellationToken,
@@ -74,12 +74,14 @@ async fn until_signalled(
 ) -> anyhow::Result<Result<RunOutcome, RunError>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
             outcome = &mut work => return Ok(outcome),
             _ = interrupt.recv() => cancellation.cancel(),
             _ = terminate.recv() => runner.interrupt(),
+            _ = hang_up.recv() => runner.interrupt(),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
+use crate::cli::commands::upkeep;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -16,7 +17,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::id::RunId;
 use crate::ledger::{
-    Entry, Event, Follower, Head, Position, RunState, Store, Summary, Verdict, VerifyReport,
+    Entry, Event, Follower, Head, Position, RunQuery, RunState, Store, Summary, VerifyReport,
     verify_file,
 };
 use crate::outcome::OutcomeCode;
@@ -25,8 +26,6 @@ use crate::outcome::OutcomeCode;
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks in vain after which it is asked whether anyone still writes.
 const TAIL_IDLE_LOOKS: u32 = 10;
-/// Runs that are looked at when a filter is given.
-const FILTERED_MAX: usize = 1_000_000;
 
 pub(crate) async fn runs(
     command: RunsCommand,
@@ -41,13 +40,18 @@ pub(crate) async fn runs(
     }
     let store = assemble::store(config, &clock)?;
     match command {
-        RunsCommand::List(args) => list(&args, &store, &clock, printer),
+        RunsCommand::List(args) => list(args, &store, &clock, printer),
         RunsCommand::Inspect { run_id } => inspect(&run_id, &store, printer),
         RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
         RunsCommand::Verify { ledger } => {
             let report = store.verify(&ledger.parse()?, None)?;
             verdict(&report, printer)
         }
+        RunsCommand::Export { run_id, output } => {
+            upkeep::export(&run_id, output.as_deref(), &store, printer)
+        }
+        RunsCommand::Recover => upkeep::recover(&store, printer).await,
+        RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
     }
 }
 
@@ -89,58 +93,44 @@ impl<'a> From<&'a Summary> for Row<'a> {
     }
 }
 
-fn list(args: &ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyhow::Result<Exit> {
+fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyhow::Result<Exit> {
     let since = args.since.map(|since| {
         let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_unix_micros(clock.now().unix_micros().saturating_sub(micros))
     });
-    let is_filtered =
-        args.status.is_some() || args.skill.is_some() || args.parent.is_some() || since.is_some();
-    let listing = store.list(if is_filtered {
-        FILTERED_MAX
-    } else {
-        args.limit
+    let listing = store.list(&RunQuery {
+        state: args.status.map(StatusFilter::state),
+        skill: args.skill,
+        parent_run_id: args.parent,
+        since,
+        after: args.cursor,
+        limit: args.limit,
     })?;
-    let wanted = |run: &&Summary| {
-        args.status.is_none_or(|status| is_in(run, status))
-            && (args.skill.is_none() || run.skill == args.skill)
-            && (args.parent.is_none() || run.parent_run_id == args.parent)
-            && (since.is_none() || run.started_at >= since)
-    };
-    let mut found = listing.runs.iter().filter(wanted);
-    let runs: Vec<&Summary> = found.by_ref().take(args.limit).collect();
-    let has_more = listing.has_more || found.next().is_some();
+    let next = listing.next.as_ref().map(ToString::to_string);
     if printer.json() {
-        let rows: Vec<Row<'_>> = runs.iter().map(|run| Row::from(*run)).collect();
+        let rows: Vec<Row<'_>> = listing.runs.iter().map(Row::from).collect();
         printer.value(&serde_json::json!({
             "runs": rows,
-            "has_more": has_more,
+            "has_more": next.is_some(),
+            "next_cursor": next,
             "foreign": listing.foreign,
         }))?;
         return Ok(Exit::Ok);
     }
-    let cells: Vec<Vec<String>> = runs.iter().map(|run| cells(run)).collect();
+    let cells: Vec<Vec<String>> = listing.runs.iter().map(cells).collect();
     for line in table(&["RUN", "STARTED", "STATUS", "CODE", "SKILL"], &cells) {
         printer.line(&line)?;
     }
     for name in &listing.foreign {
         printer.note(&format!("not a ledger: {}", shown(name)));
     }
-    if has_more {
+    if let Some(next) = next {
         printer.note(&format!(
-            "there are more than {} runs: --limit N shows more of them",
+            "there are more than {} runs: --limit N shows more of them, --cursor {next} the next",
             args.limit
         ));
     }
     Ok(Exit::Ok)
-}
-
-fn is_in(run: &Summary, status: StatusFilter) -> bool {
-    match status {
-        StatusFilter::Running => run.state == RunState::Running,
-        StatusFilter::Corrupt => run.state == RunState::Corrupt,
-        ended => ended.ended().map(RunState::Ended) == Some(run.state),
-    }
 }
 
 fn cells(run: &Summary) -> Vec<String> {
@@ -280,8 +270,10 @@ fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {
             "{} of {} blobs are missing",
             report.blobs_missing, report.blobs
         )),
+        (None, None) if report.head.seq == 0 => Some("it holds no event".to_owned()),
         (None, None) => None,
     };
+    let is_whole = problem.is_none();
     if printer.json() {
         printer.value(&serde_json::json!({
             "run_id": report.run_id,
@@ -298,8 +290,5 @@ fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {
             printer.note(&message("error: ", &problem));
         }
     }
-    Ok(match verdict {
-        Verdict::Ok | Verdict::Unchained | Verdict::Running => Exit::Ok,
-        Verdict::Corrupt | Verdict::Torn | Verdict::BlobsMissing => Exit::Failed,
-    })
+    Ok(if is_whole { Exit::Ok } else { Exit::Failed })
 }

@@ -188,7 +188,7 @@ async fn c24_a_run_whose_id_was_answered_is_found_after_a_kill() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let listed = store.list(usize::MAX).unwrap();
+    let listed = store.list(&RunQuery::newest(usize::MAX)).unwrap();
     for run_id in answered {
         assert!(listed.runs.iter().any(|summary| summary.run_id == run_id));
         let recorder = store.recover(&run_id).await.unwrap();

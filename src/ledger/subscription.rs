@@ -1,0 +1,226 @@
+//! Events as they come, of one run or of all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::bus::{Inbox, Notice, Published};
+use super::error::StoreError;
+use super::event::Event;
+use super::line::Record;
+use super::reader::{Entry, Follower, Position};
+use super::store::Store;
+use super::summary::RunState;
+use crate::id::RunId;
+
+/// How often a ledger is looked at that another process writes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Looks in vain after which it is asked whether anyone still writes.
+const IDLE_LOOKS_MAX: u32 = 10;
+/// Events that a subscriber may be behind before it is told so.
+const BEHIND_MAX: u64 = 1024;
+/// Runs whose place in the file a subscriber to all runs remembers; of others it is looked for.
+/// Protects the host's memory from runs that never end.
+const PLACES_MAX: usize = 4096;
+
+/// What a subscriber is given.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// The next line.
+    Entry(Entry),
+    /// The subscriber is slower than the run, and this many events behind. Nothing is lost: they come
+    /// from the file.
+    Behind {
+        /// Events that may be read and were not.
+        events: u64,
+    },
+}
+
+/// The events of one run, from some number on, in order, without gap and without repeat, whether they
+/// are there already or still to come.
+pub struct Subscription {
+    store: Store,
+    run_id: RunId,
+    follower: Follower,
+    /// The number of the first event that is wanted; it may not have happened yet.
+    from_seq: u64,
+    /// Absent while no recorder of this process has the ledger.
+    channel: Option<watch::Receiver<Published>>,
+    idle_looks: u32,
+    /// The last line read ended the run, or this part of it.
+    ended: bool,
+    /// Has read all there was at some time, and was not told since then that it is behind.
+    is_on_time: bool,
+}
+
+impl Subscription {
+    pub(super) fn new(store: Store, run_id: RunId, from_seq: u64) -> Result<Self, StoreError> {
+        // The channel first: what is published after that is waited for, and what was published before
+        // is in the file.
+        let channel = store.bus().channel(&run_id);
+        let mut follower = store.follow(&run_id, Position::default())?;
+        follower.skip_to(from_seq)?;
+        Ok(Self {
+            store,
+            run_id,
+            follower,
+            from_seq,
+            channel,
+            idle_looks: 0,
+            ended: false,
+            is_on_time: false,
+        })
+    }
+
+    /// The next line, as soon as there is one; `None` when the run has ended, or nobody writes it any
+    /// more. It may be dropped at any time without losing a line, and reads the file on the calling
+    /// thread.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with its timers on.
+    pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
+        loop {
+            let published = self
+                .channel
+                .as_mut()
+                .map(|channel| *channel.borrow_and_update());
+            let open = published.filter(|published| !published.closed);
+            let may_read = open.is_none_or(|open| self.follower.lines() < open.seq);
+            if may_read {
+                let behind = open.map_or(0, |open| open.seq - self.follower.lines());
+                if self.is_on_time && behind > BEHIND_MAX {
+                    self.is_on_time = false;
+                    return Ok(Some(Delivery::Behind { events: behind }));
+                }
+                if let Some(entry) = self.follower.next_entry()? {
+                    self.idle_looks = 0;
+                    self.ended = is_end(&entry);
+                    if matches!(&entry, Entry::Record(record) if record.seq < self.from_seq) {
+                        continue;
+                    }
+                    return Ok(Some(Delivery::Entry(entry)));
+                }
+            }
+            self.is_on_time = true;
+            match (&mut self.channel, open) {
+                // The sender goes only after it said that it is closed.
+                (Some(channel), Some(_)) => drop(channel.changed().await),
+                _ if self.ended => return Ok(None),
+                _ if published.is_some() => self.channel = None,
+                _ => {
+                    if self.nobody_writes()? {
+                        return Ok(None);
+                    }
+                    tokio::time::sleep(LOOK_INTERVAL).await;
+                    self.channel = self.store.bus().channel(&self.run_id);
+                }
+            }
+        }
+    }
+
+    /// Asks now and then, when nothing comes, whether anything can come.
+    fn nobody_writes(&mut self) -> Result<bool, StoreError> {
+        self.idle_looks += 1;
+        if !self.idle_looks.is_multiple_of(IDLE_LOOKS_MAX) {
+            return Ok(false);
+        }
+        let now = self.store.summary(&self.run_id)?;
+        let has_more = now.head.seq > self.follower.lines();
+        Ok(!has_more && (now.state != RunState::Running || now.writer_pid.is_none()))
+    }
+}
+
+fn is_end(entry: &Entry) -> bool {
+    matches!(entry, Entry::Record(record) if matches!(record.event(), Event::RunCompleted(_)))
+}
+
+/// What a subscriber to all runs is given.
+#[derive(Debug, Clone)]
+pub enum AnyDelivery {
+    /// An event, with the run in it. Those of one run come in order.
+    Record(Box<Record>),
+    /// The subscriber was so slow that it was not told of every run. Events are missing, which it finds
+    /// by listing the runs; from here on it is told again.
+    Lagged,
+}
+
+/// The events of all runs of this process, from now on.
+pub struct AllSubscription {
+    store: Store,
+    inbox: Arc<Inbox>,
+    /// The run that is being read, and the number of its last event that may be.
+    current: Option<(Follower, u64)>,
+    places: HashMap<RunId, Position>,
+}
+
+impl AllSubscription {
+    pub(super) fn new(store: Store) -> Self {
+        Self {
+            inbox: store.bus().inbox(),
+            store,
+            current: None,
+            places: HashMap::new(),
+        }
+    }
+
+    /// The next event of any run, as soon as there is one. It may be dropped at any time without losing
+    /// an event, and reads files on the calling thread.
+    ///
+    /// # Errors
+    /// A file cannot be read; the next call goes on with another run.
+    pub async fn next(&mut self) -> Result<AnyDelivery, StoreError> {
+        loop {
+            if let Some(record) = self.next_of_current()? {
+                return Ok(AnyDelivery::Record(record));
+            }
+            match self.inbox.next().await {
+                Notice::Overflow => return Ok(AnyDelivery::Lagged),
+                Notice::Events {
+                    run_id,
+                    first,
+                    last,
+                } => self.turn_to(&run_id, first, last)?,
+            }
+        }
+    }
+
+    fn turn_to(&mut self, run_id: &RunId, first: u64, last: u64) -> Result<(), StoreError> {
+        let place = self.places.remove(run_id).unwrap_or_default();
+        match self.store.follow(run_id, place) {
+            Ok(mut follower) => {
+                follower.skip_to(first)?;
+                self.current = Some((follower, last));
+                Ok(())
+            }
+            // The run was removed before it was read.
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_of_current(&mut self) -> Result<Option<Box<Record>>, StoreError> {
+        let Some((mut follower, last)) = self.current.take() else {
+            return Ok(None);
+        };
+        while follower.lines() < last {
+            match follower.next_entry()? {
+                Some(Entry::Record(record)) => {
+                    self.current = Some((follower, last));
+                    return Ok(Some(record));
+                }
+                Some(Entry::Damaged(_)) => {}
+                None => break,
+            }
+        }
+        if self.store.bus().channel(follower.run_id()).is_some() && self.places.len() < PLACES_MAX {
+            let place = follower.position();
+            self.places.insert(follower.run_id().clone(), place);
+        }
+        Ok(None)
+    }
+}
