@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::capability::SkillName;
 use crate::config::Config;
-use crate::registry::{Registry, Skill};
+use crate::registry::{LoadError, Registry, Skill};
 
 use super::exit::Refused;
 
@@ -61,9 +61,14 @@ fn at_path(argument: &str) -> anyhow::Result<Option<Skill>> {
     if !path.exists() {
         return Err(Refused::not_found(format!("no such file or folder: {argument}")).into());
     }
-    Ok(Some(if path.is_dir() {
-        Skill::from_folder(path)?
+    Ok(Some(read(path)?))
+}
+
+/// Reads a skill's folder or a component file.
+pub(crate) fn read(path: &Path) -> Result<Skill, LoadError> {
+    if path.is_dir() {
+        Skill::from_folder(path)
     } else {
-        Skill::from_wasm(path)?
-    }))
+        Skill::from_wasm(path)
+    }
 }

@@ -66,10 +66,17 @@ impl Skill {
     }
 }
 
-/// Everything that is wrong or odd in a skill's folder, errors first, each by file and place.
+/// Everything that is wrong or odd in a skill's folder, or with a component file on its own, errors
+/// first, each by file and place.
 pub fn validate(path: &Path) -> Vec<Finding> {
     let mut findings = Findings::default();
-    read_folder(path, &mut findings);
+    if path.is_file() {
+        if let Err(problem) = read_wasm(path) {
+            findings.refuse(path, problem);
+        }
+    } else {
+        read_folder(path, &mut findings);
+    }
     let (mut errors, warnings) = findings.into_sorted();
     errors.extend(warnings);
     errors

@@ -1,5 +1,7 @@
 //! `skillrun skills`.
 
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, LimitOverrides, Limits};
-use crate::registry::{self, Finding, Registry, Severity, Skill};
+use crate::registry::{self, Finding, Position, Registry, Severity, Skill};
 use crate::runner::Executor;
 use crate::telemetry::chain;
 
@@ -25,7 +27,7 @@ pub(crate) async fn skills(
     match command {
         SkillsCommand::List => list(config, printer),
         SkillsCommand::Inspect { skill } => inspect(&skill, config, printer).await,
-        SkillsCommand::Validate { skill } => validate(&skill, config, printer),
+        SkillsCommand::Validate { skill } => validate(&skill, config, printer).await,
     }
 }
 
@@ -199,7 +201,7 @@ fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+async fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let path = if skill_source::is_path(argument) {
         argument.into()
     } else {
@@ -212,17 +214,18 @@ fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result
             .with_hint("skillrun skills list shows the skills there are")
             .into());
     }
-    let findings = registry::validate(&path);
-    let is_valid = !findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
+    let mut found: Vec<Found> = registry::validate(&path).iter().map(Found::from).collect();
+    let is_error = |found: &Found| found.severity == Severity::Error;
+    if !found.iter().any(is_error) {
+        found.extend(unloadable(&path, config).await?);
+    }
+    let is_valid = !found.iter().any(is_error);
     if printer.json() {
-        let findings: Vec<Value> = findings.iter().map(finding_json).collect();
+        let findings: Vec<Value> = found.iter().map(Found::json).collect();
         printer.value(&serde_json::json!({ "valid": is_valid, "findings": findings }))?;
     } else {
-        for found in &findings {
-            let label = format!("{}: ", severity(found));
-            printer.line(&message(&label, &chain(found)))?;
+        for found in &found {
+            printer.line(&message(&format!("{}: ", found.word()), &found.text()))?;
         }
         let place = path.display();
         printer.note(&if is_valid {
@@ -234,19 +237,64 @@ fn validate(argument: &str, config: &Config, printer: Printer) -> anyhow::Result
     Ok(if is_valid { Exit::Ok } else { Exit::Failed })
 }
 
-fn severity(finding: &Finding) -> &'static str {
-    match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
+/// Loads the component, which only the engine can judge, and asks it what it is.
+async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<Option<Found>> {
+    let skill = skill_source::read(path)?;
+    let Some(component) = skill.component.clone() else {
+        return Ok(None);
+    };
+    let name = skill.name.to_string();
+    let executor = assemble::executor(Registry::of([skill]), config, &Clock::system())?;
+    Ok(executor.describe(&name).await.err().map(|error| Found {
+        severity: Severity::Error,
+        file: component.path,
+        position: None,
+        problem: chain(&error),
+    }))
+}
+
+/// One thing that is wrong, from the registry or from the engine.
+struct Found {
+    severity: Severity,
+    file: PathBuf,
+    position: Option<Position>,
+    problem: String,
+}
+
+impl From<&Finding> for Found {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            severity: finding.severity,
+            file: finding.file.clone(),
+            position: finding.position,
+            problem: chain(&finding.problem),
+        }
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
-    serde_json::json!({
-        "severity": severity(finding),
-        "file": finding.file,
-        "line": finding.position.map(|p| p.line),
-        "column": finding.position.map(|p| p.column),
-        "problem": chain(&finding.problem),
-    })
+impl Found {
+    fn word(&self) -> &'static str {
+        match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+
+    fn text(&self) -> String {
+        let file = self.file.display();
+        match self.position {
+            Some(Position { line, column }) => format!("{file}:{line}:{column}: {}", self.problem),
+            None => format!("{file}: {}", self.problem),
+        }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::json!({
+            "severity": self.word(),
+            "file": self.file,
+            "line": self.position.map(|position| position.line),
+            "column": self.position.map(|position| position.column),
+            "problem": self.problem,
+        })
+    }
 }

@@ -282,3 +282,23 @@ fn a_skill_of_prose_cannot_be_run() {
     let ran = home.skillrun(&["skills", "inspect", "prose"]);
     assert_eq!(ran.exit, Some(0), "{ran:?}");
 }
+
+/// Only the engine can tell that a component is no skill, so a validation asks it.
+#[test]
+fn a_component_that_is_no_skill_is_not_valid() {
+    let home = Home::new(&[GREET]);
+    let wasm = home.skill("greet").join("skill.wasm");
+    fs::write(&wasm, wat::parse_str("(component)").unwrap()).unwrap();
+    let path = wasm.to_str().unwrap();
+    for argument in ["greet", path] {
+        let ran = home.skillrun(&["skills", "validate", argument, "--json"]);
+        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        let document = ran.json();
+        assert_eq!(document["valid"], false);
+        let problem = document["findings"][0]["problem"].as_str().unwrap();
+        assert!(
+            problem.contains("exports no skillrun:skill/handler"),
+            "{problem}"
+        );
+    }
+}
