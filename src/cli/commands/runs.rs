@@ -133,17 +133,21 @@ fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyho
     Ok(Exit::Ok)
 }
 
-fn cells(run: &Summary) -> Vec<String> {
-    let status = match (run.state, run.writer_pid) {
+/// A run's status for a person: one without an end that nobody writes was cut off.
+fn status(run: &Summary) -> String {
+    match (run.state, run.writer_pid) {
         (RunState::Running, None) => "cut off".to_owned(),
         (state, _) => state.as_str().to_owned(),
-    };
+    }
+}
+
+fn cells(run: &Summary) -> Vec<String> {
     vec![
         run.run_id.to_string(),
         run.started_at
             .map(|time| time.to_string())
             .unwrap_or_default(),
-        status,
+        status(run),
         run.code.map_or("-", OutcomeCode::as_str).to_owned(),
         run.skill.as_deref().map(shown).unwrap_or_default(),
     ]
@@ -165,7 +169,7 @@ fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Ex
         .code
         .map(|code| format!(" ({code})"))
         .unwrap_or_default();
-    printer.line(&format!("status   {}{code}", row.status))?;
+    printer.line(&format!("status   {}{code}", status(&summary)))?;
     if let Some(error) = row.error {
         printer.line(&format!("error    {}", shown(error)))?;
     }
