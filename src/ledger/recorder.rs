@@ -16,6 +16,7 @@ use super::event::{Event, Origin};
 use super::folder::Folder;
 use super::health::Health;
 use super::payload::Head;
+use super::redact::Redactions;
 use super::state::State;
 use super::sync::{Flusher, lock};
 use super::writer::{AppendError, Writer};
@@ -40,6 +41,7 @@ pub(super) struct Shelf {
     pub(super) health: Health,
     pub(super) flusher: Flusher,
     pub(super) bus: Bus,
+    pub(super) redactions: Redactions,
 }
 
 /// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record
@@ -225,6 +227,12 @@ impl Ledger {
         event: &Event,
         sync_point: SyncPoint,
     ) -> Result<Written, RecordError> {
+        let not_writable = || RecordError::NotWritable {
+            kind: event.kind().to_owned(),
+        };
+        let redacted = self.shelf.redactions.apply(event);
+        let redacted = redacted.map_err(|_| not_writable())?;
+        let event = redacted.as_ref().unwrap_or(event);
         let event = match blob::fit(event) {
             Fit::Line => Cow::Borrowed(event),
             Fit::Blobs => {
@@ -232,11 +240,7 @@ impl Ledger {
                 self.check(&lock(&self.core), origin, event)?;
                 Cow::Owned(self.outsource(event)?)
             }
-            Fit::Nothing => {
-                return Err(RecordError::NotWritable {
-                    kind: event.kind().to_owned(),
-                });
-            }
+            Fit::Nothing => return Err(not_writable()),
         };
 
         let mut core = lock(&self.core);

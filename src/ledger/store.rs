@@ -22,6 +22,7 @@ use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
+use super::redact::{RedactError, Redactions};
 use super::scan::is_of_the_original_system;
 use super::state::State;
 use super::subscription::{AllSubscription, Subscription};
@@ -71,6 +72,7 @@ impl Store {
             health: Health::default(),
             flusher: Flusher::default(),
             bus: Bus::default(),
+            redactions: Redactions::default(),
         })))
     }
 
@@ -126,6 +128,15 @@ impl Store {
     /// What an acknowledged append promises.
     pub fn durability(&self) -> Durability {
         self.0.durability
+    }
+
+    /// Keeps a value out of every ledger from now on: where it stands in an event's text, the ledger has
+    /// `[redacted:name]`. What is there already stays.
+    ///
+    /// # Errors
+    /// The value is too short or too long, the name is malformed, or there are too many values.
+    pub fn redact(&self, name: &str, value: &str) -> Result<(), RedactError> {
+        self.0.redactions.add(name, value)
     }
 
     /// Whether ledgers can be written.

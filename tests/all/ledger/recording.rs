@@ -220,3 +220,47 @@ async fn large_values_are_stored_beside_the_ledger_and_come_back_whole() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_value_that_is_kept_out_is_in_no_file_of_the_run() {
+    let (dir, store) = relaxed();
+    let secret = "correct horse \"battery\" staple";
+    store.redact("passphrase", secret).unwrap();
+    let input = Json::from_serialize(&serde_json::json!({ "phrase": secret })).unwrap();
+    let started = RunStarted {
+        input,
+        ..RunStarted::default()
+    };
+    let (recorder, _) = store.create(RunId::generate(), started).await.unwrap();
+    let large = format!("{}{secret}", "x".repeat(100_000));
+    for event in [log(secret), log(&large)] {
+        recorder.record(Origin::Guest, &event).unwrap();
+    }
+    let call = ToolCall {
+        call_id: format!("call {secret}"),
+        ..ToolCall::default()
+    };
+    let result = ToolResult {
+        call_id: call.call_id.clone(),
+        ..ToolResult::default()
+    };
+    recorder.record(Origin::Host, &call.into()).unwrap();
+    recorder.record(Origin::Host, &result.into()).unwrap();
+    recorder
+        .record(Origin::Host, &end(RunStatus::Ok, OutcomeCode::Ok))
+        .unwrap();
+    let run_id = recorder.run_id();
+    assert_eq!(store.verify(run_id, None).unwrap().verdict(), Verdict::Ok);
+    let mut exported = Vec::new();
+    store.export(run_id, &mut exported).unwrap();
+    let mut texts = vec![String::from_utf8(exported).unwrap()];
+    texts.push(fs::read_to_string(store.path_of(run_id)).unwrap());
+    for blob in fs::read_dir(dir.path().join(format!("{run_id}.blobs"))).unwrap() {
+        texts.push(fs::read_to_string(blob.unwrap().path()).unwrap());
+    }
+    assert_eq!(texts.len(), 3);
+    for text in texts {
+        assert!(text.contains("[redacted:passphrase]"));
+        assert!(!text.contains("battery"));
+    }
+}
