@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
+use super::table::{fitted, table};
+
 /// Writes for people or for programs, as the caller asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {
@@ -40,6 +42,18 @@ impl Printer {
                 io::ErrorKind::BrokenPipe => OutputClosed.into(),
                 _ => anyhow::Error::new(error).context("cannot write to standard output"),
             })
+    }
+
+    /// Writes rows in columns, cut where the terminal ends, if it is one.
+    pub(crate) fn table(self, header: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+        let size = rustix::termios::tcgetwinsize(io::stdout());
+        // A terminal that does not know its width says 0.
+        let width = size.map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { usize::MAX } else { width };
+        for line in table(header, rows) {
+            self.line(&fitted(&line, width))?;
+        }
+        Ok(())
     }
 
     /// Writes a value as one line of JSON.

@@ -1,5 +1,7 @@
 //! Columns for a person.
 
+use std::borrow::Cow;
+
 /// Lays rows out in columns as wide as their widest cell; the last column is left as it is.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = header
@@ -30,9 +32,28 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     lines
 }
 
+/// A line of at most `width` characters; that something was cut off shows at its end.
+pub(crate) fn fitted(line: &str, width: usize) -> Cow<'_, str> {
+    match line.char_indices().nth(width) {
+        None => line.into(),
+        Some(_) => {
+            let kept = line.chars().take(width.saturating_sub(1));
+            kept.chain(['…']).collect::<String>().into()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{fitted, table};
+
+    #[test]
+    fn a_line_ends_where_the_terminal_does() {
+        for (width, expected) in [(5, "äbcde"), (4, "äbc…"), (1, "…"), (usize::MAX, "äbcde")]
+        {
+            assert_eq!(fitted("äbcde", width), expected);
+        }
+    }
 
     #[test]
     fn columns_line_up_by_characters() {

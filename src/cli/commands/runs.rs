@@ -11,7 +11,6 @@ use crate::cli::commands::upkeep;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
-use crate::cli::table::table;
 use crate::cli::timeline::Timeline;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
@@ -118,9 +117,7 @@ fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyho
         return Ok(Exit::Ok);
     }
     let cells: Vec<Vec<String>> = listing.runs.iter().map(cells).collect();
-    for line in table(&["RUN", "STARTED", "STATUS", "CODE", "SKILL"], &cells) {
-        printer.line(&line)?;
-    }
+    printer.table(&["RUN", "STARTED", "STATUS", "CODE", "SKILL"], &cells)?;
     for name in &listing.foreign {
         printer.note(&format!("not a ledger: {}", shown(name)));
     }
@@ -144,13 +141,18 @@ fn status(run: &Summary) -> String {
 fn cells(run: &Summary) -> Vec<String> {
     vec![
         run.run_id.to_string(),
-        run.started_at
-            .map(|time| time.to_string())
-            .unwrap_or_default(),
+        run.started_at.map(to_the_second).unwrap_or_default(),
         status(run),
         run.code.map_or("-", OutcomeCode::as_str).to_owned(),
         run.skill.as_deref().map(shown).unwrap_or_default(),
     ]
+}
+
+/// What a person needs to know, and a narrow terminal has room for.
+fn to_the_second(time: Timestamp) -> String {
+    let text = time.to_string();
+    text.split_once('.')
+        .map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
 }
 
 fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {

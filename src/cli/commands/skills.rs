@@ -69,9 +69,7 @@ fn list(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
                 ]
             })
             .collect();
-        for line in table(&["NAME", "FLAVOR", "DESCRIPTION"], &cells) {
-            printer.line(&line)?;
-        }
+        printer.table(&["NAME", "FLAVOR", "DESCRIPTION"], &cells)?;
         for reason in &refused {
             printer.note(&message("error: ", reason));
         }

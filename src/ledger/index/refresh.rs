@@ -1,6 +1,7 @@
 //! Brings the index up to date with the folder.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
 use super::table::Table;
@@ -10,11 +11,14 @@ use crate::id::RunId;
 use crate::ledger::folder::FileStamp;
 use crate::ledger::lock::Holders;
 use crate::ledger::payload::Head;
+use crate::ledger::scan::is_of_the_original_system;
 use crate::ledger::store::{SUFFIX, file_name, open_ledger};
 use crate::ledger::summary::RunState;
 
 /// The note that holds the state of the folder in which its names were compared.
 const FOLDER: &str = "folder_mtime_nanos";
+/// The note that holds the sum of the names that the index had then.
+const NAMES: &str = "names";
 /// Names of files that are no ledgers and look like one. A list shows so many and no more.
 const FOREIGN_MAX: usize = 100;
 /// A folder that changed so recently may change again without its modification time telling, because
@@ -52,25 +56,76 @@ pub(super) fn refresh(index: Index<'_>, table: &Table<'_>) -> Result<(), IndexEr
     read_changed(index, table, &changed, now)
 }
 
-/// The runs whose ledgers are new, each with the newest line that it is known to have had. Runs whose
-/// ledgers are gone are removed.
-fn compare_names(
-    index: Index<'_>,
-    table: &Table<'_>,
-) -> Result<Vec<(RunId, Option<Head>)>, IndexError> {
-    let mut found = HashMap::new();
-    let mut foreign = Vec::new();
-    for entry in index.folder.entries().map_err(IndexError::Ledgers)? {
-        let (name, inode) = entry.map_err(IndexError::Ledgers)?;
+/// A run to be read, with the newest line that it is known to have had.
+type Changed = (RunId, Option<Head>);
+
+/// The ledgers in the folder.
+struct Names {
+    /// The run of each, with the inode of its file.
+    ledgers: Vec<(RunId, u64)>,
+    foreign: Vec<String>,
+}
+
+/// The runs whose ledgers are new. Runs whose ledgers are gone are removed.
+fn compare_names(index: Index<'_>, table: &Table<'_>) -> Result<Vec<Changed>, IndexError> {
+    let Names { ledgers, foreign } = names(index).map_err(IndexError::Ledgers)?;
+    if table.foreign()? != foreign {
+        table.put_foreign(&foreign)?;
+    }
+    let noted = table.noted(NAMES)?;
+    table.note(NAMES, sum(&ledgers).cast_signed())?;
+    // Almost always, runs were added and nothing else has changed; then their names are the only ones
+    // later than those that are known, and these need not be looked up one by one.
+    let newest = table.newest()?.unwrap_or_default();
+    let (newer, known): (Vec<_>, Vec<_>) = ledgers.into_iter().partition(|(run_id, _)| {
+        !is_of_the_original_system(run_id) && run_id.as_str() > newest.as_str()
+    });
+    let mut changed = if noted == Some(sum(&known).cast_signed()) {
+        Vec::new()
+    } else {
+        compare_each(table, known)?
+    };
+    changed.extend(newer.into_iter().map(|(run_id, _)| (run_id, None)));
+    // In order, so that the database grows at its end.
+    changed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(changed)
+}
+
+fn names(index: Index<'_>) -> io::Result<Names> {
+    let mut names = Names {
+        ledgers: Vec::new(),
+        foreign: Vec::new(),
+    };
+    for entry in index.folder.entries()? {
+        let (name, inode) = entry?;
         let Some(stem) = name.strip_suffix(SUFFIX) else {
             continue;
         };
-        match stem.parse::<RunId>() {
-            Ok(_) => drop(found.insert(stem.to_owned(), inode)),
-            Err(_) if foreign.len() < FOREIGN_MAX => foreign.push(name),
+        match stem.parse() {
+            Ok(run_id) => names.ledgers.push((run_id, inode)),
+            Err(_) if names.foreign.len() < FOREIGN_MAX => names.foreign.push(name),
             Err(_) => {}
         }
     }
+    names.foreign.sort();
+    Ok(names)
+}
+
+/// A number that two sets of ledgers share only if they are the same, whatever their order.
+fn sum(ledgers: &[(RunId, u64)]) -> u64 {
+    let hashes = ledgers.iter().map(|ledger| {
+        let mut hasher = DefaultHasher::new();
+        ledger.hash(&mut hasher);
+        hasher.finish()
+    });
+    hashes.fold(0, u64::wrapping_add)
+}
+
+fn compare_each(table: &Table<'_>, ledgers: Vec<(RunId, u64)>) -> Result<Vec<Changed>, IndexError> {
+    let mut found: HashMap<String, u64> = ledgers
+        .into_iter()
+        .map(|(run_id, inode)| (run_id.into(), inode))
+        .collect();
     let mut gone = Vec::new();
     let mut replaced = Vec::new();
     table.names(&mut |run_id, inode| {
@@ -84,16 +139,10 @@ fn compare_names(
     for run_id in gone {
         table.remove(&run_id)?;
     }
-    foreign.sort();
-    if table.foreign()? != foreign {
-        table.put_foreign(&foreign)?;
-    }
-    let mut changed: Vec<(RunId, Option<Head>)> = found
+    let mut changed: Vec<Changed> = found
         .into_keys()
         .filter_map(|stem| Some((stem.parse().ok()?, None)))
         .collect();
-    // In order, so that the database grows at its end.
-    changed.sort_by(|(one, _), (other, _)| one.cmp(other));
     for run_id in replaced.iter().filter_map(|stem| stem.parse().ok()) {
         let head = table.get(&run_id)?.and_then(|row| row.head);
         changed.push((run_id, head));

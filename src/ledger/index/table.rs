@@ -146,7 +146,11 @@ impl<'a> Table<'a> {
         self.0.query_row(sql, [name], |row| row.get(0)).optional()
     }
 
+    /// Notes a number; one that is there already is not written again.
     pub(super) fn note(&self, name: &str, value: i64) -> rusqlite::Result<()> {
+        if self.noted(name)? == Some(value) {
+            return Ok(());
+        }
         let sql = "INSERT OR REPLACE INTO noted (name, value) VALUES (?1, ?2)";
         self.0.execute(sql, (name, value)).map(drop)
     }
@@ -164,6 +168,12 @@ impl<'a> Table<'a> {
             visit(row.get_ref(0)?.as_str()?, inode)?;
         }
         Ok(())
+    }
+
+    /// The latest id, those of the original system apart, which name the year in digits.
+    pub(super) fn newest(&self) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT max(run_id) FROM run WHERE run_id < 'run_1'";
+        self.0.query_row(sql, [], |row| row.get(0))
     }
 
     /// Prepares the statement that puts a row in place of the run's old one.
