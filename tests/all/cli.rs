@@ -18,6 +18,7 @@ mod signals;
 mod tail;
 mod terminal;
 mod together;
+mod upkeep;
 
 /// Ids of runs, so that a test can name one before it begins.
 fn run_id(number: u32) -> String {
