@@ -34,7 +34,16 @@ const UNAVAILABLE: u8 = 3;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match run(&arguments) {
+    // Without a driver for I/O, which would wake its threads by the very system call that is to fail.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(&arguments)),
+        Err(error) => Err(error.into()),
+    };
+    match done {
         Ok(code) => code,
         Err(error) => {
             let _unread = writeln!(io::stderr(), "{error}");
@@ -54,7 +63,6 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn run(arguments: &[&str]) -> Ended {
     match arguments {
         ["write", folder, writers] => write(folder, writers.parse()?).await,
