@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use skillrun::executor::LoadError;
 use skillrun_test_artifacts::PROBE;
@@ -136,4 +137,33 @@ async fn a_failure_is_not_kept() {
     assert!(engine.load("one", unreadable).await.is_err());
     let bytes = std::fs::read(PROBE.wasm).unwrap();
     assert!(engine.load("one", move || Ok(bytes)).await.is_ok());
+}
+
+/// Whoever asks first may go away; the compilation goes on for those who come after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compilation_outlives_the_caller_that_began_it() {
+    let engine = engine(2, limits(&[]));
+    let reads = Arc::new(AtomicUsize::new(0));
+    let read = |reads: &Arc<AtomicUsize>| {
+        let reads = Arc::clone(reads);
+        move || {
+            reads.fetch_add(1, Ordering::SeqCst);
+            Ok(std::fs::read(PROBE.wasm).unwrap())
+        }
+    };
+    let mut first = Box::pin(engine.load("the same", read(&reads)));
+    std::future::poll_fn(|cx| {
+        assert!(
+            first.as_mut().poll(cx).is_pending(),
+            "compiled on another thread"
+        );
+        Poll::Ready(())
+    })
+    .await;
+    drop(first);
+    while reads.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(engine.load("the same", read(&reads)).await.is_ok());
+    assert_eq!(reads.load(Ordering::SeqCst), 1);
 }
