@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::blob;
 use super::error::StoreError;
-use super::folder::{FileStamp, Folder};
+use super::folder::Folder;
 use super::index::Index;
 use super::list::{LIST_RUNS_MAX, RunQuery};
-use super::lock::{self, Holders};
+use super::lock::{Claim, Holders, claim};
 use super::recover::torn_prefix;
 use super::scan::is_of_the_original_system;
 use super::store::file_name;
@@ -150,19 +150,15 @@ fn retire(folder: &Folder, run_id: &RunId) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened?,
     };
-    if !lock::try_exclusive(&file)? {
+    if claim(folder, &name, &file)? != Claim::Taken {
         return Ok(false);
     }
     let holders = Holders::none();
     let is_free = is_ended(&summarize(run_id, &file, || holders.of(&file))?);
-    // Whoever pruned at the same time may have renamed the file that was opened.
-    let is_the_file = folder
-        .stamp_of(&name)
-        .is_ok_and(|stamp| FileStamp::of(&file).is_ok_and(|own| own == stamp));
-    if is_free && is_the_file {
+    if is_free {
         folder.rename(&name, &format!("{run_id}{SUFFIX}"))?;
     }
-    Ok(is_free && is_the_file)
+    Ok(is_free)
 }
 
 /// Removes what is left of runs that were taken out, by this call or by one that was cut off.

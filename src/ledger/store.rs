@@ -24,7 +24,7 @@ use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::redact::{RedactError, Redactions};
 use super::scan::is_of_the_original_system;
-use super::state::State;
+use super::state::{Phase, State};
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
@@ -119,7 +119,9 @@ impl Store {
         let (shelf, run_id) = (Arc::clone(&self.0), run_id.clone());
         tokio::task::spawn_blocking(move || {
             shelf.health.check_or_probe(&shelf.folder, &shelf.clock)?;
-            recover(&shelf, &run_id)
+            recover(&shelf, &run_id, |phase| {
+                matches!(phase, Phase::Running | Phase::Paused(_))
+            })
         })
         .await
         .unwrap_or(Err(StoreError::ShutDown))

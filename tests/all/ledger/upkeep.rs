@@ -98,6 +98,41 @@ async fn c25_after_a_start_no_run_goes_on_that_nobody_carries_out() {
 }
 
 #[tokio::test]
+async fn a_suspended_run_stays_suspended_also_with_a_torn_end() {
+    let (dir, store) = relaxed();
+    let run_id = RunId::generate();
+    let recorder = start(&store, &run_id).await;
+    let suspended = end(RunStatus::Suspended, OutcomeCode::Interrupted);
+    recorder.record(Origin::Host, &suspended).unwrap();
+    drop(recorder);
+    // Such an end makes a list show the ledger as damaged, and those are looked at as well.
+    let mut content = fs::read(store.path_of(&run_id)).unwrap();
+    content.extend_from_slice(b"\0\0\n\0\0");
+    fs::write(store.path_of(&run_id), &content).unwrap();
+    for _ in 0..2 {
+        assert!(store.close_abandoned().await.unwrap().is_empty());
+        assert_eq!(fs::read(store.path_of(&run_id)).unwrap(), content);
+        assert!(torn_files(dir.path()).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn two_who_close_at_once_record_one_end() {
+    let (_dir, store) = relaxed();
+    for _ in 0..50 {
+        drop(start(&store, &RunId::generate()).await);
+    }
+    let (one, other) = tokio::join!(store.close_abandoned(), store.close_abandoned());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    let closed = one.iter().chain(&other).filter(|run| run.closed.is_ok());
+    assert_eq!(closed.count(), 50);
+    for run in store.list(&RunQuery::newest(100)).unwrap().runs {
+        let content = fs::read_to_string(store.path_of(&run.run_id)).unwrap();
+        assert_eq!(content.matches("\"run_completed\"").count(), 1);
+    }
+}
+
+#[tokio::test]
 async fn what_retention_does_not_keep_goes_with_all_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Clock::manual(Timestamp::from_unix_micros(1_778_691_736_049_000));
