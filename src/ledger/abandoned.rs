@@ -26,7 +26,13 @@ pub struct Abandoned {
 
 /// See [`Store::close_abandoned`](super::Store::close_abandoned).
 pub(super) fn close_abandoned(shelf: &Arc<Shelf>) -> Result<Vec<Abandoned>, StoreError> {
-    prune::finish(&shelf.folder).map_err(|error| shelf.folder.failed("prune", "", error))?;
+    // Files that cannot be removed say nothing about the runs that are to be closed.
+    if let Err(error) = prune::finish(&shelf.folder) {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "removed runs left files behind"
+        );
+    }
     let mut closed = Vec::new();
     // What a power cut leaves at the end of a file can look like damage until it is looked at closely.
     for state in [RunState::Running, RunState::Corrupt] {

@@ -243,6 +243,14 @@ impl Folder {
     }
 }
 
+/// A removal that found nothing to remove has come to the same end.
+pub(super) fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 fn regular(file: File) -> io::Result<File> {
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {

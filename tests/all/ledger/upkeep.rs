@@ -268,3 +268,59 @@ async fn an_export_is_one_file_with_every_value_in_its_place() {
     let damaged = store.export(&id(GOLDEN_ID), &mut Vec::new());
     assert!(matches!(damaged, Err(ExportError::Damaged { .. })));
 }
+
+#[tokio::test]
+async fn a_file_that_cannot_be_removed_stops_nothing_else() {
+    let (dir, store) = relaxed();
+    let mut retired = Vec::new();
+    for _ in 0..3 {
+        let run_id = littered(&store, RunStatus::Ok, OutcomeCode::Ok).await;
+        let pruned = dir.path().join(format!("{run_id}.pruned"));
+        fs::rename(store.path_of(&run_id), pruned).unwrap();
+        retired.push(run_id);
+    }
+    // A folder is no blob, and is not removed as one.
+    for run_id in &retired[..2] {
+        fs::create_dir(dir.path().join(format!("{run_id}.blobs/stray"))).unwrap();
+    }
+    let abandoned = RunId::generate();
+    drop(start(&store, &abandoned).await);
+    let closed = store.close_abandoned().await.unwrap();
+    assert!(matches!(&closed[..], [run] if run.run_id == abandoned && run.closed.is_ok()));
+    let left = names(dir.path());
+    let has = |run_id: &RunId| left.iter().any(|name| name.contains(run_id.as_str()));
+    assert_eq!(
+        retired.iter().map(has).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    // Whoever asked for the removal is told, and can finish it later.
+    let refused = store.prune(Retention::default(), false);
+    assert!(matches!(refused, Err(StoreError::Io { .. })));
+    for run_id in &retired[..2] {
+        fs::remove_dir(dir.path().join(format!("{run_id}.blobs/stray"))).unwrap();
+    }
+    store.prune(Retention::default(), false).unwrap();
+    assert_eq!(names(dir.path()), [format!("{abandoned}.jsonl")]);
+}
+
+#[tokio::test]
+async fn two_who_finish_a_removal_at_once_both_succeed() {
+    for _ in 0..20 {
+        let (dir, store) = relaxed();
+        for _ in 0..10 {
+            let run_id = littered(&store, RunStatus::Ok, OutcomeCode::Ok).await;
+            let pruned = dir.path().join(format!("{run_id}.pruned"));
+            fs::rename(store.path_of(&run_id), pruned).unwrap();
+        }
+        let barrier = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    store.prune(Retention::default(), false).unwrap();
+                });
+            }
+        });
+        assert!(names(dir.path()).is_empty());
+    }
+}
