@@ -75,9 +75,11 @@ pub(super) fn close_abandoned(shelf: &Arc<Shelf>) -> Result<Vec<Abandoned>, Stor
 /// Each step may be the last one before this process is gone as well: until the end is recorded, the
 /// run is found again by the next call.
 fn close(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Head, StoreError> {
+    // An end after the place where the ledger was cut would cover the cut up.
+    let noted = index_of(shelf).head(run_id);
     // Since it was listed, the run may have been suspended, and then it waits for somebody, or closed
     // by another call of this.
-    let recorder = recover(shelf, run_id, |phase| phase == Phase::Running)?;
+    let recorder = recover(shelf, run_id, |phase| phase == Phase::Running, noted)?;
     let end = RunCompleted {
         error: Some("the process that carried the run out is gone".into()),
         ..RunCompleted::new(RunStatus::Interrupted, OutcomeCode::Interrupted)

@@ -19,7 +19,7 @@ use super::folder::Folder;
 use super::json::Json;
 use super::line::Record;
 use super::lock::{Claim, Holders, claim};
-use super::payload::Custom;
+use super::payload::{Custom, Head};
 use super::recorder::{Recorder, Shelf};
 use super::scan::{TornTail, is_of_the_original_system, scan};
 use super::state::{Phase, TORN_TAIL};
@@ -50,11 +50,13 @@ impl TornTailReport {
 }
 
 /// Takes up a ledger; see [`Store::recover`](super::Store::recover). One whose run is in a phase that
-/// is not `wanted` is left as it is, as one that ended.
+/// is not `wanted` is left as it is, as one that ended; so is, as damaged, one that does not hold the
+/// line `noted`.
 pub(super) fn recover(
     shelf: &Arc<Shelf>,
     run_id: &RunId,
     wanted: fn(Phase) -> bool,
+    noted: Option<Head>,
 ) -> Result<Recorder, StoreError> {
     let folder = &shelf.folder;
     let name = file_name(run_id);
@@ -77,7 +79,7 @@ pub(super) fn recover(
     };
     let scan = file
         .try_clone()
-        .and_then(|file| scan(run_id, file, &mut note))
+        .and_then(|file| scan(run_id, file, noted, &mut note))
         .map_err(failed("read"))?;
     let run_id = run_id.clone();
     if let Some(corruption) = scan.corruption {

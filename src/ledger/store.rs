@@ -119,9 +119,8 @@ impl Store {
         let (shelf, run_id) = (Arc::clone(&self.0), run_id.clone());
         tokio::task::spawn_blocking(move || {
             shelf.health.check_or_probe(&shelf.folder, &shelf.clock)?;
-            recover(&shelf, &run_id, |phase| {
-                matches!(phase, Phase::Running | Phase::Paused(_))
-            })
+            let goes_on = |phase| matches!(phase, Phase::Running | Phase::Paused(_));
+            recover(&shelf, &run_id, goes_on, None)
         })
         .await
         .unwrap_or(Err(StoreError::ShutDown))
