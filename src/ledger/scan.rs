@@ -96,17 +96,10 @@ pub(super) fn scan(
             }
         }
     }
-    let mut torn = None;
-    if corruption.is_none() {
-        let end = lines.byte();
-        let byte = suspect.map_or(end, |suspect| suspect.byte);
-        torn = Some(TornTail {
-            line: checker.head.seq + 1,
-            byte,
-            bytes: (end - byte).saturating_add(lines.bytes_left()?),
-        })
-        .filter(|torn| torn.bytes > 0);
-    }
+    let mut torn = match corruption {
+        None => checker.torn(suspect, &lines)?,
+        Some(_) => None,
+    };
     if let Some(TornTail { line, byte, bytes }) = torn
         && bytes > TORN_TAIL_BYTES_MAX
     {
@@ -196,6 +189,18 @@ impl<'a> Checker<'a> {
             Some(noted) if noted.seq == record.seq && noted != self.head => Err(noted.into()),
             _ => Ok(()),
         }
+    }
+
+    /// The end of the file from its first unreadable line on, or from where `lines` came to.
+    fn torn(&self, suspect: Option<Corruption>, lines: &Lines) -> io::Result<Option<TornTail>> {
+        let end = lines.byte();
+        let byte = suspect.map_or(end, |suspect| suspect.byte);
+        let torn = TornTail {
+            line: self.head.seq + 1,
+            byte,
+            bytes: (end - byte).saturating_add(lines.bytes_left()?),
+        };
+        Ok(Some(torn).filter(|torn| torn.bytes > 0))
     }
 
     /// Finds out which of two lines was altered when the second does not name the first: if the line
