@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::digest::Digest;
 use super::error::StoreError;
 use super::event::{Event, Large, LargeMut};
-use super::folder::Folder;
+use super::folder::{Folder, unless_gone};
 use super::json::{BlobRef, Json, JsonError, Text};
 use super::line::string_len;
 use super::sync::lock;
@@ -229,17 +229,15 @@ impl Blobs {
     }
 }
 
-/// Removes every value that was stored for the run.
+/// Removes every value that was stored for the run. Somebody else may be doing the same.
 pub(super) fn remove_all(runs: &Folder, run_id: &RunId) -> io::Result<()> {
     let name = folder_name(run_id);
-    let folder = match runs.open_folder(&name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
-    };
-    for blob in folder.names()? {
-        folder.remove(&blob?)?;
-    }
-    runs.remove_folder(&name)
+    unless_gone(runs.open_folder(&name).and_then(|folder| {
+        for blob in folder.names()? {
+            unless_gone(folder.remove(&blob?))?;
+        }
+        runs.remove_folder(&name)
+    }))
 }
 
 /// Opens the file of a stored value; `None` when there is none.

@@ -161,6 +161,16 @@ impl Folder {
         Ok(FileStamp::from_stat(&stat))
     }
 
+    /// Whether `name` stands for the open file, and not for another one or for none.
+    pub(super) fn names_file(&self, name: &str, file: &File) -> io::Result<bool> {
+        match self.stamp_of(name) {
+            // As long as a file is open, no other one gets its inode.
+            Ok(named) => Ok(named.inode == FileStamp::of(file)?.inode),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The state of the folder itself, which changes with every name that comes or goes.
     pub(super) fn stamp(&self) -> io::Result<FileStamp> {
         FileStamp::of(&self.fd)
@@ -230,6 +240,14 @@ impl Folder {
         source: io::Error,
     ) -> StoreError {
         failed(operation, &self.path.join(name), source)
+    }
+}
+
+/// A removal that found nothing to remove has come to the same end.
+pub(super) fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

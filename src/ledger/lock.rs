@@ -9,6 +9,8 @@ use std::io::{self, Read as _};
 
 use rustix::fs::{FlockOperation, Stat};
 
+use super::folder::Folder;
+
 /// Where Linux lists the locks that are held.
 const TABLE: &str = "/proc/locks";
 /// Bytes of that table that are read; a holder further down stays unnamed.
@@ -28,6 +30,31 @@ pub(super) fn exclusive(file: &File) -> io::Result<()> {
     let locked =
         rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive));
     Ok(locked?)
+}
+
+/// What became of an attempt to own the file with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// The lock is taken, and the file is the one with that name for as long as it is held.
+    Taken,
+    /// Somebody else has the lock.
+    Held,
+    /// Since the file was opened, its name was taken away or given to another file.
+    Gone,
+}
+
+/// Takes the lock of `file`, which was opened as `name`, if it is free.
+///
+/// Whoever removes a ledger holds its lock until the name is gone, so that only the name, looked at
+/// under the lock, tells whether what is written to the file will ever be read.
+pub(super) fn claim(folder: &Folder, name: &str, file: &File) -> io::Result<Claim> {
+    if !try_exclusive(file)? {
+        Ok(Claim::Held)
+    } else if folder.names_file(name, file)? {
+        Ok(Claim::Taken)
+    } else {
+        Ok(Claim::Gone)
+    }
 }
 
 /// Gives the lock up before the file is closed.
@@ -91,7 +118,7 @@ fn find(table: &str, stat: &Stat) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Holders, find, release, try_exclusive};
+    use super::{Claim, Folder, Holders, claim, find, release, try_exclusive};
 
     #[test]
     fn a_second_opener_is_refused_and_told_by_whom() {
@@ -103,6 +130,27 @@ mod tests {
         assert_eq!(Holders::now().of(&second), Some(std::process::id()));
         release(&first);
         assert!(try_exclusive(&second).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_lost_its_name_meanwhile_is_not_owned() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let open = || folder.open_append("a").unwrap();
+        drop(folder.create_new("a").unwrap());
+        let (first, second) = (open(), open());
+        assert_eq!(claim(&folder, "a", &first).unwrap(), Claim::Taken);
+        assert_eq!(claim(&folder, "a", &second).unwrap(), Claim::Held);
+        folder.rename("a", "b").unwrap();
+        drop(first);
+        assert_eq!(claim(&folder, "a", &second).unwrap(), Claim::Gone);
+        release(&second);
+        // Another file of that name does not make it the one that was opened.
+        drop(folder.create_new("a").unwrap());
+        assert_eq!(claim(&folder, "a", &second).unwrap(), Claim::Gone);
+        folder.remove("b").unwrap();
+        assert_eq!(claim(&folder, "a", &second).unwrap(), Claim::Gone);
+        assert_eq!(claim(&folder, "a", &open()).unwrap(), Claim::Taken);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::blob;
 use super::error::StoreError;
-use super::folder::{FileStamp, Folder};
+use super::folder::{Folder, unless_gone};
 use super::index::Index;
 use super::list::{LIST_RUNS_MAX, RunQuery};
-use super::lock::{self, Holders};
+use super::lock::{Claim, Holders, claim};
 use super::recover::torn_prefix;
 use super::scan::is_of_the_original_system;
 use super::store::file_name;
@@ -56,9 +56,6 @@ pub(super) fn prune(
     is_rehearsal: bool,
 ) -> Result<PruneReport, StoreError> {
     let folder = index.folder;
-    if !is_rehearsal {
-        finish(folder).map_err(|error| folder.failed("prune", "", error))?;
-    }
     let mut report = PruneReport::default();
     let mut expendable = Vec::new();
     let mut newer = Sum::default();
@@ -95,7 +92,7 @@ pub(super) fn prune(
         }
     }
     if !is_rehearsal {
-        finish(folder).map_err(|error| folder.failed("prune", "", error))?;
+        finish(folder)?;
     }
     Ok(report)
 }
@@ -150,23 +147,40 @@ fn retire(folder: &Folder, run_id: &RunId) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened?,
     };
-    if !lock::try_exclusive(&file)? {
+    if claim(folder, &name, &file)? != Claim::Taken {
         return Ok(false);
     }
     let holders = Holders::none();
     let is_free = is_ended(&summarize(run_id, &file, || holders.of(&file))?);
-    // Whoever pruned at the same time may have renamed the file that was opened.
-    let is_the_file = folder
-        .stamp_of(&name)
-        .is_ok_and(|stamp| FileStamp::of(&file).is_ok_and(|own| own == stamp));
-    if is_free && is_the_file {
+    if is_free {
         folder.rename(&name, &format!("{run_id}{SUFFIX}"))?;
     }
-    Ok(is_free && is_the_file)
+    Ok(is_free)
 }
 
-/// Removes what is left of runs that were taken out, by this call or by one that was cut off.
-pub(super) fn finish(folder: &Folder) -> io::Result<()> {
+/// Removes what is left of runs that were taken out, by this call or by one that was cut off. A run
+/// whose files cannot be removed does not keep the others from being finished; the first such failure
+/// is the answer.
+pub(super) fn finish(folder: &Folder) -> Result<(), StoreError> {
+    let failed = |error| folder.failed("prune", "", error);
+    let (retired, torn) = left_over(folder).map_err(failed)?;
+    if retired.is_empty() {
+        return Ok(());
+    }
+    folder.sync().map_err(failed)?;
+    let mut outcome = Ok(());
+    for run_id in retired {
+        let finished = finish_run(folder, &run_id, &torn);
+        outcome = outcome.and(finished.map_err(|error| {
+            let name = format!("{run_id}{SUFFIX}");
+            folder.failed("prune", &name, error)
+        }));
+    }
+    outcome
+}
+
+/// The runs that were taken out, and the names of all torn ends.
+fn left_over(folder: &Folder) -> io::Result<(Vec<RunId>, Vec<String>)> {
     let mut retired = Vec::new();
     let mut torn = Vec::new();
     for name in folder.names()? {
@@ -178,24 +192,22 @@ pub(super) fn finish(folder: &Folder) -> io::Result<()> {
             torn.push(name);
         }
     }
-    if retired.is_empty() {
-        return Ok(());
-    }
-    folder.sync()?;
-    for run_id in retired {
+    Ok((retired, torn))
+}
+
+/// Somebody else may finish the run at the same time: whatever is gone already is as it should be.
+fn finish_run(folder: &Folder, run_id: &RunId, torn: &[String]) -> io::Result<()> {
+    match folder.stamp_of(&file_name(run_id)) {
         // A run that was given the same id since then has its own files under those names.
-        if folder.stamp_of(&file_name(&run_id)).is_err() {
-            let prefix = torn_prefix(&run_id);
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let prefix = torn_prefix(run_id);
             for name in torn.iter().filter(|name| name.starts_with(&prefix)) {
-                folder.remove(name)?;
+                unless_gone(folder.remove(name))?;
             }
-            blob::remove_all(folder, &run_id)?;
+            blob::remove_all(folder, run_id)?;
         }
-        match folder.remove(&format!("{run_id}{SUFFIX}")) {
-            // Somebody else finished it at the same time.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+        Err(error) => return Err(error),
     }
-    Ok(())
+    unless_gone(folder.remove(&format!("{run_id}{SUFFIX}")))
 }

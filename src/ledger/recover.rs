@@ -18,8 +18,8 @@ use super::event::{Event, Origin};
 use super::folder::Folder;
 use super::json::Json;
 use super::line::Record;
-use super::lock::{self, Holders};
-use super::payload::Custom;
+use super::lock::{Claim, Holders, claim};
+use super::payload::{Custom, Head};
 use super::recorder::{Recorder, Shelf};
 use super::scan::{TornTail, is_of_the_original_system, scan};
 use super::state::{Phase, TORN_TAIL};
@@ -49,8 +49,15 @@ impl TornTailReport {
     }
 }
 
-/// See [`Store::recover`](super::Store::recover).
-pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, StoreError> {
+/// Takes up a ledger; see [`Store::recover`](super::Store::recover). One whose run is in a phase that
+/// is not `wanted` is left as it is, as one that ended; so is, as damaged, one that does not hold the
+/// line `noted`.
+pub(super) fn recover(
+    shelf: &Arc<Shelf>,
+    run_id: &RunId,
+    wanted: fn(Phase) -> bool,
+    noted: Option<Head>,
+) -> Result<Recorder, StoreError> {
     let folder = &shelf.folder;
     let name = file_name(run_id);
     let failed = |operation| {
@@ -62,21 +69,7 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
             run_id: run_id.clone(),
         });
     }
-    let file = folder
-        .open_append(&name)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => StoreError::NotFound {
-                run_id: run_id.clone(),
-            },
-            _ => folder.failed("open", &name, error),
-        })?;
-    if !lock::try_exclusive(&file).map_err(failed("lock"))? {
-        return Err(StoreError::Locked {
-            run_id: run_id.clone(),
-            pid: Holders::now().of(&file),
-        });
-    }
-
+    let file = open_claimed(folder, run_id)?;
     let mut reported = BTreeSet::new();
     let mut note = |record: &Record, event: &Event| -> Result<(), Damage> {
         if record.origin == Origin::Host {
@@ -86,7 +79,7 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
     };
     let scan = file
         .try_clone()
-        .and_then(|file| scan(run_id, file, &mut note))
+        .and_then(|file| scan(run_id, file, noted, &mut note))
         .map_err(failed("read"))?;
     let run_id = run_id.clone();
     if let Some(corruption) = scan.corruption {
@@ -94,8 +87,8 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
     }
     match scan.state.phase() {
         Phase::New => return Err(StoreError::NeverStarted { run_id }),
-        Phase::Ended(_) => return Err(StoreError::Ended { run_id }),
-        Phase::Running | Phase::Paused(_) => {}
+        phase if wanted(phase) => {}
+        _ => return Err(StoreError::Ended { run_id }),
     }
     if let Some(torn) = scan.torn {
         set_aside(folder, &run_id, &file, torn, &reported)
@@ -106,6 +99,28 @@ pub(super) fn recover(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorder, St
     let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, scan.state, blobs);
     report(folder, &recorder, &reported)?;
     Ok(recorder)
+}
+
+/// Opens a ledger to write to it, and takes its lock.
+fn open_claimed(folder: &Folder, run_id: &RunId) -> Result<File, StoreError> {
+    let name = file_name(run_id);
+    let not_found = || StoreError::NotFound {
+        run_id: run_id.clone(),
+    };
+    let file = folder
+        .open_append(&name)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => not_found(),
+            _ => folder.failed("open", &name, error),
+        })?;
+    match claim(folder, &name, &file).map_err(|error| folder.failed("lock", &name, error))? {
+        Claim::Taken => Ok(file),
+        Claim::Held => Err(StoreError::Locked {
+            run_id: run_id.clone(),
+            pid: Holders::now().of(&file),
+        }),
+        Claim::Gone => Err(not_found()),
+    }
 }
 
 /// How the names begin of what was cut off.

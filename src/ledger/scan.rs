@@ -44,6 +44,8 @@ pub(super) struct Scan {
 /// Checks one line after the other.
 struct Checker<'a> {
     run_id: &'a RunId,
+    /// The line that has to be there, when it is known.
+    noted: Option<Head>,
     head: Head,
     /// Where the line of `head` begins.
     head_byte: u64,
@@ -52,14 +54,16 @@ struct Checker<'a> {
 }
 
 /// Reads the file to its end or first damage, showing `visit` every good line with its event. An
-/// error that `visit` returns is damage of that line.
+/// error that `visit` returns is damage of that line. With `noted`, it is damage as well when the file
+/// does not hold that line, which was its newest at some time.
 pub(super) fn scan(
     run_id: &RunId,
     file: File,
+    noted: Option<Head>,
     visit: &mut dyn FnMut(&Record, &Event) -> Result<(), Damage>,
 ) -> io::Result<Scan> {
     let mut lines = Lines::new(file, Position::default());
-    let mut checker = Checker::new(run_id);
+    let mut checker = Checker::new(run_id, noted);
     let mut corruption = None;
     // The first unreadable line: damage if a good one follows, else the beginning of a torn tail.
     let mut suspect: Option<Corruption> = None;
@@ -92,23 +96,23 @@ pub(super) fn scan(
             }
         }
     }
-    let mut torn = None;
-    if corruption.is_none() {
-        let end = lines.byte();
-        let byte = suspect.map_or(end, |suspect| suspect.byte);
-        torn = Some(TornTail {
-            line: checker.head.seq + 1,
-            byte,
-            bytes: (end - byte).saturating_add(lines.bytes_left()?),
-        })
-        .filter(|torn| torn.bytes > 0);
-    }
+    let mut torn = match corruption {
+        None => checker.torn(suspect, &lines)?,
+        Some(_) => None,
+    };
     if let Some(TornTail { line, byte, bytes }) = torn
         && bytes > TORN_TAIL_BYTES_MAX
     {
         let damage = Damage::TornTailTooLong { bytes };
         corruption = Some(Corruption { line, byte, damage });
         torn = None;
+    }
+    if let Some(noted) = noted.filter(|noted| noted.seq > checker.head.seq) {
+        corruption.get_or_insert(Corruption {
+            line: checker.head.seq + 1,
+            byte: torn.map_or(lines.byte(), |torn| torn.byte),
+            damage: noted.into(),
+        });
     }
     Ok(Scan {
         head: checker.head,
@@ -119,10 +123,18 @@ pub(super) fn scan(
     })
 }
 
+/// The damage of a ledger that does not hold the line.
+impl From<Head> for Damage {
+    fn from(Head { seq, sha256 }: Head) -> Self {
+        Self::Head { seq, sha256 }
+    }
+}
+
 impl<'a> Checker<'a> {
-    fn new(run_id: &'a RunId) -> Self {
+    fn new(run_id: &'a RunId, noted: Option<Head>) -> Self {
         Self {
             run_id,
+            noted,
             head: Head {
                 seq: 0,
                 sha256: Digest::ZERO,
@@ -173,7 +185,22 @@ impl<'a> Checker<'a> {
             sha256: record.digest(),
         };
         self.head_byte = byte;
-        Ok(())
+        match self.noted {
+            Some(noted) if noted.seq == record.seq && noted != self.head => Err(noted.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of the file from its first unreadable line on, or from where `lines` came to.
+    fn torn(&self, suspect: Option<Corruption>, lines: &Lines) -> io::Result<Option<TornTail>> {
+        let end = lines.byte();
+        let byte = suspect.map_or(end, |suspect| suspect.byte);
+        let torn = TornTail {
+            line: self.head.seq + 1,
+            byte,
+            bytes: (end - byte).saturating_add(lines.bytes_left()?),
+        };
+        Ok(Some(torn).filter(|torn| torn.bytes > 0))
     }
 
     /// Finds out which of two lines was altered when the second does not name the first: if the line

@@ -24,7 +24,7 @@ use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::redact::{RedactError, Redactions};
 use super::scan::is_of_the_original_system;
-use super::state::State;
+use super::state::{Phase, State};
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
@@ -119,7 +119,8 @@ impl Store {
         let (shelf, run_id) = (Arc::clone(&self.0), run_id.clone());
         tokio::task::spawn_blocking(move || {
             shelf.health.check_or_probe(&shelf.folder, &shelf.clock)?;
-            recover(&shelf, &run_id)
+            let goes_on = |phase| matches!(phase, Phase::Running | Phase::Paused(_));
+            recover(&shelf, &run_id, goes_on, None)
         })
         .await
         .unwrap_or(Err(StoreError::ShutDown))
@@ -379,9 +380,12 @@ fn create(
             },
             _ => folder.failed("make", &name, error),
         })?;
-    if !lock::try_exclusive(&file).map_err(|error| folder.failed("lock", &name, error))? {
-        let pid = Holders::now().of(&file);
-        return Err(StoreError::Locked { run_id, pid });
+    if let Err(error) = own(folder, &name, &file) {
+        // An empty file would be shown as a damaged ledger. One that took its name is somebody else's.
+        if folder.names_file(&name, &file).unwrap_or(false) {
+            let _removed = folder.remove(&name);
+        }
+        return Err(folder.failed("lock", &name, error));
     }
     started.durability = Some(shelf.durability);
     let writer = Writer::new(file, &run_id, Head::default());
@@ -394,6 +398,20 @@ fn create(
             let _removed = folder.remove(&name);
             Err(error)
         }
+    }
+}
+
+/// Takes the lock of a file that was just made. Somebody may come upon the file before it is locked;
+/// nobody keeps the lock of a ledger without an event, so that this is waited for.
+fn own(folder: &Folder, name: &str, file: &File) -> io::Result<()> {
+    if lock::try_exclusive(file)? {
+        return Ok(());
+    }
+    lock::exclusive(file)?;
+    if folder.names_file(name, file)? {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 
@@ -445,6 +463,30 @@ pub(super) fn start_millis(run_id: &RunId) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_that_somebody_passes_by_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let file = folder.create_new("a").unwrap();
+        let passer = folder.open_append("a").unwrap();
+        assert!(lock::try_exclusive(&passer).unwrap());
+        std::thread::scope(|scope| {
+            let owned = scope.spawn(|| own(&folder, "a", &file));
+            let inode = rustix::fs::fstat(&passer).unwrap().st_ino;
+            let waits = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
+            while !owned.is_finished() {
+                let locks = std::fs::read_to_string("/proc/locks").unwrap();
+                if locks.lines().any(waits) {
+                    break;
+                }
+            }
+            drop(passer);
+            owned.join().unwrap().unwrap();
+        });
+        let other = folder.open_append("a").unwrap();
+        assert!(!lock::try_exclusive(&other).unwrap());
+    }
 
     #[test]
     fn ids_of_both_systems_name_their_time() {

@@ -106,13 +106,7 @@ pub(super) fn verify(
     noted: Option<Head>,
 ) -> io::Result<VerifyReport> {
     let (mut blobs, mut blobs_missing) = (0, 0);
-    let mut check = |record: &Record, event: &Event| {
-        if let Some(noted) = noted
-            && noted.seq == record.seq
-            && noted.sha256 != record.digest()
-        {
-            return Err(head_damage(noted));
-        }
+    let mut check = |_: &Record, event: &Event| {
         let mut outcome = Ok(());
         event.visit_large(&mut |field| {
             let Some(reference) = field.blob() else {
@@ -131,15 +125,7 @@ pub(super) fn verify(
         });
         outcome
     };
-    let bytes = file.metadata()?.len();
-    let mut scan = scan(run_id, file, &mut check)?;
-    if let Some(noted) = noted.filter(|noted| noted.seq > scan.head.seq) {
-        scan.corruption.get_or_insert(Corruption {
-            line: scan.head.seq + 1,
-            byte: scan.torn.map_or(bytes, |torn| torn.byte),
-            damage: head_damage(noted),
-        });
-    }
+    let scan = scan(run_id, file, noted, &mut check)?;
     Ok(VerifyReport {
         run_id: run_id.clone(),
         head: scan.head,
@@ -151,11 +137,6 @@ pub(super) fn verify(
         blobs,
         blobs_missing,
     })
-}
-
-fn head_damage(noted: Head) -> Damage {
-    let Head { seq, sha256 } = noted;
-    Damage::Head { seq, sha256 }
 }
 
 /// The digest that a first line names, for those who note heads themselves.

@@ -10,24 +10,27 @@
 //! - **No index is no failure.** Where none can be kept, one is made in memory for the one question.
 //!
 //! It also keeps the newest line of each run that ended, which a ledger that lost its end no longer
-//! has. A line is kept only when it would survive a power cut, and is never replaced by an older one.
+//! has. A line is kept only when it would survive a power cut, and is replaced only by a later one of a
+//! ledger that still holds it.
 
 mod refresh;
 mod table;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use self::refresh::refresh;
 use self::table::{Row, STAMP, Table};
-use super::error::{Corruption, Damage, StoreError};
+use super::error::{Corruption, StoreError};
 use super::folder::{FileStamp, Folder};
 use super::list::{Listing, RunQuery};
 use super::lock::{self, Holders};
 use super::payload::Head;
+use super::scan::scan;
 use super::store::{file_name, open_ledger, start_millis};
-use super::summary::{Summary, summarize};
+use super::summary::{RunState, Summary, summarize};
 use crate::clock::Clock;
 use crate::id::RunId;
 
@@ -220,29 +223,46 @@ impl Index<'_> {
     ) -> Option<(Summary, Row)> {
         let found = open_ledger(self.folder, run_id).and_then(|file| {
             let stamp = FileStamp::of(&file);
-            let summary = summarize(run_id, &file, || holders.of(&file));
+            let summary = summarize(run_id, &file, || holders.of(&file))
+                .and_then(|summary| checked(summary, file, noted));
             stamp
                 .and_then(|stamp| Ok((summary?, stamp)))
                 .map_err(|error| self.folder.failed("read", &file_name(run_id), error))
         });
-        let (mut summary, file) = match found {
+        let (summary, file) = match found {
             Ok(found) => found,
             Err(StoreError::NotFound { .. }) => return None,
             Err(error) => (Summary::unreadable(run_id, &error), FileStamp::default()),
         };
-        if let Some(noted) = noted
-            && summary.lost(noted)
-        {
-            let Head { seq, sha256 } = noted;
-            let end = Corruption {
-                line: 0,
-                byte: summary.bytes,
-                damage: Damage::Head { seq, sha256 },
-            };
-            summary = summary.corrupt(end);
-        }
         let mut row = Row::new(&summary, start_millis(run_id).saturating_mul(1000), file);
         row.head = noted;
         Some((summary, row))
     }
+}
+
+/// The summary of `file`, as damaged if that does not hold the line `noted`.
+fn checked(summary: Summary, mut file: File, noted: Option<Head>) -> io::Result<Summary> {
+    let Some(noted) = noted else {
+        return Ok(summary);
+    };
+    if summary.lost(noted) {
+        let end = Corruption {
+            line: 0,
+            byte: summary.bytes,
+            damage: noted.into(),
+        };
+        return Ok(summary.corrupt(end));
+    }
+    // A later end takes the place of the one that was noted, and until then it may be one that was
+    // written after a cut. A run has few ends, so that this is seldom looked for.
+    let has_later_end = matches!(summary.state, RunState::Ended(_)) && summary.head != noted;
+    if !has_later_end {
+        return Ok(summary);
+    }
+    file.rewind()?;
+    let scan = scan(&summary.run_id, file, Some(noted), &mut |_, _| Ok(()))?;
+    Ok(match scan.corruption {
+        Some(corruption) => summary.corrupt(corruption),
+        None => summary,
+    })
 }

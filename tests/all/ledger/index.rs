@@ -253,6 +253,91 @@ async fn c29_an_end_that_was_cut_off_is_found_by_the_index() {
     }
 }
 
+/// The damage of a ledger that has no line `head`.
+fn lost(head: Head) -> Damage {
+    let Head { seq, sha256 } = head;
+    Damage::Head { seq, sha256 }
+}
+
+/// Cuts the last line off the ledger, and puts `tail` in its place.
+fn cut_last_line(store: &Store, run_id: &RunId, tail: &[u8]) -> Vec<u8> {
+    let mut content = fs::read(store.path_of(run_id)).unwrap();
+    content.pop();
+    let last = content.iter().rposition(|byte| *byte == b'\n').unwrap();
+    content.truncate(last + 1);
+    content.extend_from_slice(tail);
+    fs::write(store.path_of(run_id), &content).unwrap();
+    content
+}
+
+#[tokio::test]
+async fn c29_a_ledger_that_lost_its_end_is_not_given_another_one() {
+    // Cut at the end of a line, within one, and as a power cut leaves it.
+    for tail in [&b""[..], b"{\"half", b"\0\0\n\0\0"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path(), Durability::Relaxed);
+        let head = write_golden(&store).await;
+        let run_id = id(GOLDEN_ID);
+        store.update_index().unwrap();
+        let content = cut_last_line(&store, &run_id, tail);
+        for _ in 0..2 {
+            // A run that ended is met as damaged only after it was shown as that.
+            let listed = store.list(&RunQuery::newest(1)).unwrap().runs;
+            assert_eq!(listed[0].state, RunState::Corrupt);
+            store.close_abandoned().await.unwrap();
+            assert_eq!(fs::read(store.path_of(&run_id)).unwrap(), content);
+            assert!(torn_files(dir.path()).is_empty());
+            let report = store.verify(&run_id, None).unwrap();
+            assert_eq!(report.corruption.unwrap().damage, lost(head));
+        }
+    }
+}
+
+#[tokio::test]
+async fn c29_an_end_that_was_written_after_a_cut_does_not_cover_it_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), Durability::Relaxed);
+    let head = write_golden(&store).await;
+    let run_id = id(GOLDEN_ID);
+    store.update_index().unwrap();
+    cut_last_line(&store, &run_id, b"");
+    let recorder = store.recover(&run_id).await.unwrap();
+    recorder.record(Origin::Guest, &log("instead")).unwrap();
+    let done = end(RunStatus::Ok, OutcomeCode::Ok);
+    recorder.record(Origin::Host, &done).unwrap();
+    assert!(recorder.head().seq > head.seq);
+    for _ in 0..2 {
+        store.update_index().unwrap();
+        let listed = store.list(&RunQuery::newest(1)).unwrap().runs;
+        let found = listed[0].corruption.as_ref();
+        assert_eq!(found.map(|found| &found.damage), Some(&lost(head)));
+        let report = store.verify(&run_id, None).unwrap();
+        assert_eq!(report.corruption.unwrap().damage, lost(head));
+    }
+}
+
+#[tokio::test]
+async fn c29_the_later_end_of_a_resumed_run_is_noted_in_place_of_the_earlier() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), Durability::Relaxed);
+    let run_id = RunId::generate();
+    drop(start(&store, &run_id).await);
+    store.close_abandoned().await.unwrap();
+    store.update_index().unwrap();
+    let recorder = store.recover(&run_id).await.unwrap();
+    let resumed = RunResumed::default().into();
+    recorder.record(Origin::Host, &resumed).unwrap();
+    let done = end(RunStatus::Ok, OutcomeCode::Ok);
+    recorder.record(Origin::Host, &done).unwrap();
+    let head = recorder.head();
+    drop(recorder);
+    let listed = store.list(&RunQuery::newest(1)).unwrap().runs;
+    assert_eq!(listed[0].state, RunState::Ended(RunStatus::Ok));
+    cut_last_line(&store, &run_id, b"");
+    let report = store.verify(&run_id, None).unwrap();
+    assert_eq!(report.corruption.unwrap().damage, lost(head));
+}
+
 /// Walks the list page by page, letting something happen before each page.
 fn walk(store: &Store, query: &RunQuery, mut meanwhile: impl FnMut(Option<&Cursor>)) -> Vec<RunId> {
     let mut query = query.clone();

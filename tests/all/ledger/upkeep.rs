@@ -98,6 +98,41 @@ async fn c25_after_a_start_no_run_goes_on_that_nobody_carries_out() {
 }
 
 #[tokio::test]
+async fn a_suspended_run_stays_suspended_also_with_a_torn_end() {
+    let (dir, store) = relaxed();
+    let run_id = RunId::generate();
+    let recorder = start(&store, &run_id).await;
+    let suspended = end(RunStatus::Suspended, OutcomeCode::Interrupted);
+    recorder.record(Origin::Host, &suspended).unwrap();
+    drop(recorder);
+    // Such an end makes a list show the ledger as damaged, and those are looked at as well.
+    let mut content = fs::read(store.path_of(&run_id)).unwrap();
+    content.extend_from_slice(b"\0\0\n\0\0");
+    fs::write(store.path_of(&run_id), &content).unwrap();
+    for _ in 0..2 {
+        assert!(store.close_abandoned().await.unwrap().is_empty());
+        assert_eq!(fs::read(store.path_of(&run_id)).unwrap(), content);
+        assert!(torn_files(dir.path()).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn two_who_close_at_once_record_one_end() {
+    let (_dir, store) = relaxed();
+    for _ in 0..50 {
+        drop(start(&store, &RunId::generate()).await);
+    }
+    let (one, other) = tokio::join!(store.close_abandoned(), store.close_abandoned());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    let closed = one.iter().chain(&other).filter(|run| run.closed.is_ok());
+    assert_eq!(closed.count(), 50);
+    for run in store.list(&RunQuery::newest(100)).unwrap().runs {
+        let content = fs::read_to_string(store.path_of(&run.run_id)).unwrap();
+        assert_eq!(content.matches("\"run_completed\"").count(), 1);
+    }
+}
+
+#[tokio::test]
 async fn what_retention_does_not_keep_goes_with_all_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Clock::manual(Timestamp::from_unix_micros(1_778_691_736_049_000));
@@ -232,4 +267,60 @@ async fn an_export_is_one_file_with_every_value_in_its_place() {
     put(&dir, b"damaged\n");
     let damaged = store.export(&id(GOLDEN_ID), &mut Vec::new());
     assert!(matches!(damaged, Err(ExportError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_removed_stops_nothing_else() {
+    let (dir, store) = relaxed();
+    let mut retired = Vec::new();
+    for _ in 0..3 {
+        let run_id = littered(&store, RunStatus::Ok, OutcomeCode::Ok).await;
+        let pruned = dir.path().join(format!("{run_id}.pruned"));
+        fs::rename(store.path_of(&run_id), pruned).unwrap();
+        retired.push(run_id);
+    }
+    // A folder is no blob, and is not removed as one.
+    for run_id in &retired[..2] {
+        fs::create_dir(dir.path().join(format!("{run_id}.blobs/stray"))).unwrap();
+    }
+    let abandoned = RunId::generate();
+    drop(start(&store, &abandoned).await);
+    let closed = store.close_abandoned().await.unwrap();
+    assert!(matches!(&closed[..], [run] if run.run_id == abandoned && run.closed.is_ok()));
+    let left = names(dir.path());
+    let has = |run_id: &RunId| left.iter().any(|name| name.contains(run_id.as_str()));
+    assert_eq!(
+        retired.iter().map(has).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    // Whoever asked for the removal is told, and can finish it later.
+    let refused = store.prune(Retention::default(), false);
+    assert!(matches!(refused, Err(StoreError::Io { .. })));
+    for run_id in &retired[..2] {
+        fs::remove_dir(dir.path().join(format!("{run_id}.blobs/stray"))).unwrap();
+    }
+    store.prune(Retention::default(), false).unwrap();
+    assert_eq!(names(dir.path()), [format!("{abandoned}.jsonl")]);
+}
+
+#[tokio::test]
+async fn two_who_finish_a_removal_at_once_both_succeed() {
+    for _ in 0..20 {
+        let (dir, store) = relaxed();
+        for _ in 0..10 {
+            let run_id = littered(&store, RunStatus::Ok, OutcomeCode::Ok).await;
+            let pruned = dir.path().join(format!("{run_id}.pruned"));
+            fs::rename(store.path_of(&run_id), pruned).unwrap();
+        }
+        let barrier = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    store.prune(Retention::default(), false).unwrap();
+                });
+            }
+        });
+        assert!(names(dir.path()).is_empty());
+    }
 }
