@@ -279,10 +279,11 @@ impl Ledger {
         } else {
             core.head.seq
         };
-        drop(core);
         self.shelf
             .bus
             .publish(&self.run_id, &self.published, readable);
+        // Only now: two callers whose announcements overtook each other would lose an event.
+        drop(core);
     }
 
     fn is_durable(&self) -> bool {
