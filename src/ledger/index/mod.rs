@@ -187,11 +187,12 @@ impl Index<'_> {
                 ..Listing::default()
             };
             let mut last = None;
-            for row in table.page(query, limit.saturating_add(1))? {
-                if listing.runs.len() == limit {
-                    listing.next = last;
-                    break;
-                }
+            let rows = table.page(query, limit.saturating_add(1))?;
+            let has_more = rows.len() > limit;
+            for row in rows.into_iter().take(limit) {
+                // Also after a run that is gone or no longer wanted, so that the next page begins
+                // behind it.
+                last = Some(row.cursor());
                 let Some((summary, truth)) = self.read(&row.run_id, row.head, &holders) else {
                     table.remove(row.run_id.as_str())?;
                     continue;
@@ -201,11 +202,11 @@ impl Index<'_> {
                     table.writer()?.put(&truth)?;
                     continue 'search;
                 }
-                last = Some(row.cursor());
                 if query.wants(&summary) {
                     listing.runs.push(summary);
                 }
             }
+            listing.next = last.filter(|_| has_more);
             return Ok(listing);
         }
     }

@@ -270,6 +270,47 @@ fn walk(store: &Store, query: &RunQuery, mut meanwhile: impl FnMut(Option<&Curso
 }
 
 #[tokio::test]
+async fn a_page_that_a_run_is_missing_from_is_not_the_last() {
+    let (dir, store) = relaxed();
+    for _ in 0..60 {
+        start(&store, &RunId::generate()).await;
+    }
+    let query = RunQuery {
+        state: Some(RunState::Ended(RunStatus::Ok)),
+        ..RunQuery::newest(50)
+    };
+    let mut runs = store.list(&RunQuery::newest(60)).unwrap().runs;
+    for run in &runs {
+        let recorder = store.recover(&run.run_id).await.unwrap();
+        let done = end(RunStatus::Ok, OutcomeCode::Ok);
+        recorder.record(Origin::Host, &done).unwrap();
+    }
+    // With a folder that has rested, the names are not compared again; a name that goes then is what
+    // a run is that goes while a list is made.
+    let rested = fs::File::open(dir.path()).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    rested.set_modified(time).unwrap();
+    store.update_index().unwrap();
+    rested.set_modified(time).unwrap();
+    store.update_index().unwrap();
+    fs::remove_file(store.path_of(&runs.remove(7).run_id)).unwrap();
+    rested.set_modified(time).unwrap();
+    let first = store.list(&query).unwrap();
+    let second = RunQuery {
+        after: first.next,
+        ..query
+    };
+    let second = store.list(&second).unwrap();
+    assert!(second.next.is_none());
+    let seen: Vec<&RunId> = [&first.runs, &second.runs]
+        .into_iter()
+        .flatten()
+        .map(|run| &run.run_id)
+        .collect();
+    assert_eq!(seen, runs.iter().map(|run| &run.run_id).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn c35_pages_of_runs_of_one_moment_join_while_runs_come_and_go() {
     let (_dir, store) = populated().await;
     let template = fs::read_to_string(store.path_of(&{
