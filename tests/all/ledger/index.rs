@@ -253,6 +253,50 @@ async fn c29_an_end_that_was_cut_off_is_found_by_the_index() {
     }
 }
 
+#[tokio::test]
+async fn what_the_index_noted_outlives_a_failure_that_passes() {
+    let (dir, store) = relaxed();
+    let head = write_golden(&store).await;
+    let run_id = id(GOLDEN_ID);
+    store.update_index().unwrap();
+    let index = dir.path().join(INDEX);
+    let metadata = fs::metadata(&index).unwrap();
+    assert_eq!(metadata.mode() & 0o777, 0o600);
+    let content = fs::read_to_string(store.path_of(&run_id)).unwrap();
+    let lines: Vec<&str> = content.lines().collect();
+    fs::write(store.path_of(&run_id), lines[..4].join("\n") + "\n").unwrap();
+    // With a folder in the place of its journal, the database can neither be read nor be written.
+    let journal = dir.path().join("index.db-journal");
+    fs::remove_file(&journal).unwrap();
+    fs::create_dir(&journal).unwrap();
+    assert_eq!(store.list(&RunQuery::newest(1)).unwrap().runs.len(), 1);
+    store.verify(&run_id, None).unwrap();
+    assert_eq!(fs::metadata(&index).unwrap().ino(), metadata.ino());
+    fs::remove_dir(&journal).unwrap();
+    let report = store.verify(&run_id, None).unwrap();
+    let expected = Damage::Head {
+        seq: head.seq,
+        sha256: head.sha256,
+    };
+    assert_eq!(report.corruption.unwrap().damage, expected);
+}
+
+#[tokio::test]
+async fn verify_leaves_an_index_alone_that_was_touched() {
+    let (dir, store) = relaxed();
+    write_golden(&store).await;
+    store.update_index().unwrap();
+    let index = dir.path().join(INDEX);
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[100] ^= 0x15;
+    fs::write(&index, &bytes).unwrap();
+    store.verify(&id(GOLDEN_ID), None).unwrap();
+    assert_eq!(fs::read(&index).unwrap(), bytes);
+    fs::remove_file(&index).unwrap();
+    store.verify(&id(GOLDEN_ID), None).unwrap();
+    assert!(!index.exists());
+}
+
 /// Walks the list page by page, letting something happen before each page.
 fn walk(store: &Store, query: &RunQuery, mut meanwhile: impl FnMut(Option<&Cursor>)) -> Vec<RunId> {
     let mut query = query.clone();
