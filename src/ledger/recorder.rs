@@ -202,11 +202,6 @@ impl Recorder {
         Ok(appended)
     }
 
-    /// Takes this recorder, and its store, out of use.
-    pub(super) fn poison(&self, operation: &'static str, source: io::Error) -> RecordError {
-        self.0.0.poison(operation, source)
-    }
-
     /// As [`Recorder::record_durable`], on the calling thread.
     pub(super) fn record_durable_blocking(
         &self,
