@@ -71,22 +71,24 @@ impl Folder {
 
     /// As [`Folder::open`], making the folder first if it is missing.
     pub(super) fn open_or_make(path: &Path) -> Result<Self, StoreError> {
-        if !path.exists() {
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+            .collect();
+        if !missing.is_empty() {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(FOLDER_MODE);
             builder
                 .create(path)
                 .map_err(|error| failed("make", path, error))?;
-            // The name of a folder is as durable as the folder that it stands in.
-            if let Some(parent) = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-            {
-                let parent = Self::open(parent)?;
-                parent
-                    .sync_now()
-                    .map_err(|error| failed("sync", &parent.path, error))?;
-            }
+        }
+        // The name of a folder is as durable as the folder that it stands in.
+        for parent in missing.into_iter().filter_map(Path::parent) {
+            let is_here = parent.as_os_str().is_empty();
+            let parent = Self::open(if is_here { Path::new(".") } else { parent })?;
+            parent
+                .sync_now()
+                .map_err(|error| failed("sync", &parent.path, error))?;
         }
         Self::open(path)
     }
@@ -220,6 +222,13 @@ impl Folder {
 
     fn sync_now(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Lets [`Folder::sync`] fail from now on.
+    #[cfg(test)]
+    pub(super) fn break_sync(&self) {
+        let broken = || Err(io::Error::other("broken for a test"));
+        let _broken = self.names.wait(self.names.ticket(), broken);
     }
 
     /// Makes [`Folder::sync`] usable again after a failure, provided that the folder now syncs.

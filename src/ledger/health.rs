@@ -16,7 +16,8 @@ use crate::clock::{Clock, Stopwatch};
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes that a probe writes: enough that a disk with room for a few lines only is not called well.
 const PROBE_BYTES: usize = 64 * 1024;
-const PROBE_NAME: &str = ".probe";
+/// How the names of probes begin; the rest keeps those of two processes apart.
+const PROBE_PREFIX: &str = ".probe-";
 
 /// The store's state of health.
 #[derive(Debug, Default)]
@@ -81,11 +82,12 @@ impl Health {
 }
 
 fn try_write(folder: &Folder) -> io::Result<()> {
-    let mut file = folder.create_temporary(PROBE_NAME)?;
+    let name = format!("{PROBE_PREFIX}{}", std::process::id());
+    let mut file = folder.create_temporary(&name)?;
     let written = file
         .write_all(&[0; PROBE_BYTES])
         .and_then(|()| file.sync_data());
-    let removed = folder.remove(PROBE_NAME);
+    let removed = folder.remove(&name);
     written.and(removed)?;
     folder.repair()
 }

@@ -51,7 +51,8 @@ impl RunQuery {
 pub struct Listing {
     /// The runs, damaged ones included.
     pub runs: Vec<Summary>,
-    /// Where the next page begins; absent when there are no further runs.
+    /// Where the next page begins; absent when there are no further runs. A page that is shorter than
+    /// asked for says nothing: runs that went while it was made are left out.
     pub next: Option<Cursor>,
     /// Names of files that look like ledgers and name no run; at most 100.
     pub foreign: Vec<String>,

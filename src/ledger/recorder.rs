@@ -68,6 +68,9 @@ struct Ledger {
     core: Mutex<Core>,
     /// The first failed write or sync. Nothing is written after it.
     failure: OnceLock<Arc<Failure>>,
+    /// A sync failed. The next one could seem to succeed, because the system reports a failure once.
+    /// After a failed write alone, what was written before is still made durable.
+    sync_failed: AtomicBool,
     /// The number of the newest durable event. It is announced also when a sync failed.
     durable: watch::Sender<u64>,
     /// How far the ledger may be read by subscribers.
@@ -129,6 +132,7 @@ impl Recorder {
                 ended: false,
             }),
             failure: OnceLock::new(),
+            sync_failed: AtomicBool::new(false),
             durable: watch::Sender::new(0),
             published,
             sync_turn: Mutex::new(()),
@@ -196,11 +200,6 @@ impl Recorder {
             Some(file) => ledger.synced(file, appended.seq).await?,
         }
         Ok(appended)
-    }
-
-    /// Takes this recorder, and its store, out of use.
-    pub(super) fn poison(&self, operation: &'static str, source: io::Error) -> RecordError {
-        self.0.0.poison(operation, source)
     }
 
     /// As [`Recorder::record_durable`], on the calling thread.
@@ -279,10 +278,11 @@ impl Ledger {
         } else {
             core.head.seq
         };
-        drop(core);
         self.shelf
             .bus
             .publish(&self.run_id, &self.published, readable);
+        // Only now: two callers whose announcements overtook each other would lose an event.
+        drop(core);
     }
 
     fn is_durable(&self) -> bool {
@@ -328,17 +328,32 @@ impl Ledger {
             })
         });
         self.shelf.health.fail(failure, &self.shelf.clock);
-        self.durable.send_modify(|_unchanged| ());
         RecordError::Poisoned(Arc::clone(failure))
+    }
+
+    /// As [`Ledger::poison`]; and no sync follows.
+    fn poison_sync(&self, operation: &'static str, source: io::Error) -> RecordError {
+        let error = self.poison(operation, source);
+        self.sync_failed.store(true, Ordering::SeqCst);
+        self.durable.send_modify(|_unchanged| ());
+        error
+    }
+
+    /// The failure after which nothing becomes durable.
+    fn failed_sync(&self) -> Result<(), RecordError> {
+        match self.failure.get() {
+            Some(failure) if self.sync_failed.load(Ordering::SeqCst) => {
+                Err(RecordError::Poisoned(Arc::clone(failure)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes every event durable that is in the file when this begins.
     fn sync(&self, file: &File) -> Result<(), RecordError> {
         let _turn = lock(&self.sync_turn);
         self.sync_is_scheduled.store(false, Ordering::SeqCst);
-        if let Some(failure) = self.failure.get() {
-            return Err(RecordError::Poisoned(Arc::clone(failure)));
-        }
+        self.failed_sync()?;
         let (newest, ended) = {
             let core = lock(&self.core);
             (core.head.seq, core.ended)
@@ -347,9 +362,9 @@ impl Ledger {
             // The blobs first, so that a durable line never names one that is not.
             self.blobs
                 .sync(&self.shelf.folder)
-                .map_err(|error| self.poison("sync of a blob", error))?;
+                .map_err(|error| self.poison_sync("sync of a blob", error))?;
             rustix::fs::fdatasync(file)
-                .map_err(|error| self.poison("sync of the file", error.into()))?;
+                .map_err(|error| self.poison_sync("sync of the file", error.into()))?;
             self.durable.send_replace(newest);
             self.publish(lock(&self.core));
         }
@@ -364,19 +379,20 @@ impl Ledger {
     async fn synced(self: &Arc<Self>, file: Arc<File>, seq: u64) -> Result<(), RecordError> {
         let mut durable = self.durable.subscribe();
         if !self.sync_is_scheduled.swap(true, Ordering::SeqCst) {
+            let promise = SyncPromise {
+                ledger: Arc::clone(self),
+                file: Some(file),
+            };
             // Two changes of thread cost as much as the sync of a good disk, so that a runtime with
             // threads to spare lets this one wait.
             if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-                return tokio::task::block_in_place(|| self.sync(&file));
+                return tokio::task::block_in_place(|| promise.keep());
             }
-            let ledger = Arc::clone(self);
-            let sync = tokio::task::spawn_blocking(move || ledger.sync(&file));
+            let sync = tokio::task::spawn_blocking(move || promise.keep());
             return sync.await.unwrap_or(Err(RecordError::ShutDown));
         }
         while *durable.borrow_and_update() < seq {
-            if let Some(failure) = self.failure.get() {
-                return Err(RecordError::Poisoned(Arc::clone(failure)));
-            }
+            self.failed_sync()?;
             if durable.changed().await.is_err() {
                 return Err(RecordError::ShutDown);
             }
@@ -413,17 +429,45 @@ impl Ledger {
     }
 }
 
+/// The sync that `sync_is_scheduled` tells the others to wait for. When the runtime does not let it
+/// happen, it is left to the flusher, so that nobody waits in vain.
+struct SyncPromise {
+    ledger: Arc<Ledger>,
+    /// What is to be synced, until that begins.
+    file: Option<Arc<File>>,
+}
+
+impl SyncPromise {
+    fn keep(mut self) -> Result<(), RecordError> {
+        match self.file.take() {
+            Some(file) => self.ledger.sync(&file),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for SyncPromise {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            self.ledger.sync_is_scheduled.store(false, Ordering::SeqCst);
+            self.ledger.flush_soon(file);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use tempfile::TempDir;
+
     use super::super::payload::{Log, RunStarted};
     use super::super::store::{Store, StoreOptions};
     use super::*;
 
-    #[tokio::test]
-    async fn nobody_sees_a_sync_point_or_what_follows_it_before_it_is_durable() {
+    /// A run whose events become durable.
+    async fn durable_run() -> (TempDir, Store, Recorder) {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions {
             runs_dir: dir.path().to_owned(),
@@ -431,11 +475,74 @@ mod tests {
             clock: Clock::system(),
         })
         .unwrap();
-        let run_id = RunId::generate();
-        let (recorder, _) = store
-            .create(run_id.clone(), RunStarted::default())
-            .await
-            .unwrap();
+        let created = store.create(RunId::generate(), RunStarted::default());
+        let (recorder, _) = created.await.unwrap();
+        (dir, store, recorder)
+    }
+
+    #[tokio::test]
+    async fn what_was_written_before_a_failed_write_still_becomes_durable() {
+        let (_dir, _store, recorder) = durable_run().await;
+        let ledger = &recorder.0.0;
+        let event = Event::from(Log::default());
+        let mut waiters = [
+            Box::pin(recorder.record_durable(Origin::Host, &event)),
+            Box::pin(recorder.record_durable(Origin::Host, &event)),
+        ];
+        {
+            let _turn = lock(&ledger.sync_turn);
+            let mut context = Context::from_waker(Waker::noop());
+            for waiter in &mut waiters {
+                assert!(waiter.as_mut().poll(&mut context).is_pending());
+            }
+            recorder.record(Origin::Host, &event).unwrap();
+            ledger.poison("write of an event", io::Error::other("bad disk"));
+        }
+        let refused = recorder.record(Origin::Host, &event);
+        assert!(matches!(refused, Err(RecordError::Poisoned(_))));
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+        let mut durable = ledger.durable.subscribe();
+        durable.wait_for(|durable| *durable == 4).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_sync_follows_one_that_failed() {
+        let (_dir, _store, recorder) = durable_run().await;
+        let ledger = &recorder.0.0;
+        let event = Event::from(Log::default());
+        recorder.record(Origin::Host, &event).unwrap();
+        ledger.poison_sync("sync of the file", io::Error::other("bad disk"));
+        let file = Arc::clone(lock(&ledger.core).writer.as_ref().unwrap().file());
+        let refused = ledger.sync(&file);
+        assert!(matches!(refused, Err(RecordError::Poisoned(_))));
+        assert_eq!(*ledger.durable.borrow(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_sync_that_the_runtime_did_not_let_happen_is_made_up_for() {
+        let (_dir, _store, recorder) = durable_run().await;
+        let ledger = &recorder.0.0;
+        let event = Event::from(Log::default());
+        recorder.record(Origin::Host, &event).unwrap();
+        ledger.sync_is_scheduled.store(true, Ordering::SeqCst);
+        let mut waiter = pin!(recorder.record_durable(Origin::Host, &event));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiter.as_mut().poll(&mut context).is_pending());
+        let file = Arc::clone(lock(&ledger.core).writer.as_ref().unwrap().file());
+        drop(SyncPromise {
+            ledger: Arc::clone(ledger),
+            file: Some(file),
+        });
+        waiter.await.unwrap();
+        assert!(!ledger.sync_is_scheduled.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn nobody_sees_a_sync_point_or_what_follows_it_before_it_is_durable() {
+        let (_dir, store, recorder) = durable_run().await;
+        let run_id = recorder.run_id().clone();
         let readable = || store.bus().channel(&run_id).unwrap().borrow().seq;
         let event = Event::from(Log::default());
         recorder.record(Origin::Host, &event).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
 use super::bus::Bus;
-use super::error::StoreError;
+use super::error::{Failure, RecordError, StoreError};
 use super::event::{Event, Origin};
 use super::export::{ExportError, export};
 use super::folder::Folder;
@@ -387,16 +387,21 @@ fn create(
         }
         return Err(folder.failed("lock", &name, error));
     }
+    if let Err(error) = sync_name(shelf, &run_id) {
+        let _removed = folder.remove(&name);
+        return Err(error);
+    }
     started.durability = Some(shelf.durability);
     let writer = Writer::new(file, &run_id, Head::default());
     let blobs = Blobs::new(&run_id);
     let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, State::default(), blobs);
-    match start(shelf, &recorder, started) {
+    match recorder.record_durable_blocking(Origin::Host, &started.into()) {
         Ok(appended) => Ok((recorder, appended)),
-        Err(error) => {
+        Err(source) => {
             // Nobody was told of this run. If the file stays, it is shown as one without an event.
             let _removed = folder.remove(&name);
-            Err(error)
+            let run_id = recorder.run_id().clone();
+            Err(StoreError::Record { run_id, source })
         }
     }
 }
@@ -415,20 +420,24 @@ fn own(folder: &Folder, name: &str, file: &File) -> io::Result<()> {
     }
 }
 
-fn start(shelf: &Shelf, recorder: &Recorder, started: RunStarted) -> Result<Appended, StoreError> {
-    let appended = recorder
-        .record_durable_blocking(Origin::Host, &started.into())
-        .map_err(|source| StoreError::Record {
-            run_id: recorder.run_id().clone(),
-            source,
-        })?;
-    if shelf.durability == Durability::Sync {
-        shelf.folder.sync().map_err(|error| StoreError::Record {
-            run_id: recorder.run_id().clone(),
-            source: recorder.poison("sync of the folder", error),
-        })?;
+/// Makes the name of a new ledger durable. It comes before the first event, which subscribers see as
+/// soon as the event itself is durable.
+fn sync_name(shelf: &Shelf, run_id: &RunId) -> Result<(), StoreError> {
+    if shelf.durability == Durability::Relaxed {
+        return Ok(());
     }
-    Ok(appended)
+    shelf.folder.sync().map_err(|source| {
+        let failure = Arc::new(Failure {
+            operation: "sync of the folder",
+            run_id: run_id.clone(),
+            source,
+        });
+        shelf.health.fail(&failure, &shelf.clock);
+        StoreError::Record {
+            run_id: run_id.clone(),
+            source: RecordError::Poisoned(failure),
+        }
+    })
 }
 
 /// The time that an id names, in milliseconds since 1970.
@@ -462,7 +471,31 @@ pub(super) fn start_millis(run_id: &RunId) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bus::Notice;
     use super::*;
+
+    #[tokio::test]
+    async fn a_run_whose_name_is_not_durable_is_announced_to_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions {
+            runs_dir: dir.path().join("not").join("there"),
+            durability: Durability::Sync,
+            clock: Clock::system(),
+        })
+        .unwrap();
+        let inbox = store.bus().inbox();
+        store.0.folder.break_sync();
+        let created = store.create(RunId::generate(), RunStarted::default()).await;
+        assert!(matches!(created, Err(StoreError::Record { .. })));
+        assert!(matches!(store.healthy(), Err(StoreError::Unavailable(_))));
+        assert_eq!(store.0.folder.names().unwrap().count(), 0);
+        store.probe().unwrap();
+        let run_id = RunId::generate();
+        let created = store.create(run_id.clone(), RunStarted::default());
+        let _recorder = created.await.unwrap();
+        let first = inbox.next().await;
+        assert!(matches!(first, Notice::Events { run_id: told, .. } if told == run_id));
+    }
 
     #[test]
     fn a_new_file_that_somebody_passes_by_is_waited_for() {

@@ -153,9 +153,17 @@ pub enum AnyDelivery {
 pub struct AllSubscription {
     store: Store,
     inbox: Arc<Inbox>,
-    /// The run that is being read, and the number of its last event that may be.
-    current: Option<(Follower, u64)>,
+    current: Option<Current>,
     places: HashMap<RunId, Position>,
+}
+
+/// The run that is being read.
+struct Current {
+    follower: Follower,
+    /// The number of its last event that may be read.
+    last: u64,
+    /// The event read last ended the run.
+    ended: bool,
 }
 
 impl AllSubscription {
@@ -194,7 +202,11 @@ impl AllSubscription {
         match self.store.follow(run_id, place) {
             Ok(mut follower) => {
                 follower.skip_to(first)?;
-                self.current = Some((follower, last));
+                self.current = Some(Current {
+                    follower,
+                    last,
+                    ended: false,
+                });
                 Ok(())
             }
             // The run was removed before it was read.
@@ -204,23 +216,81 @@ impl AllSubscription {
     }
 
     fn next_of_current(&mut self) -> Result<Option<Box<Record>>, StoreError> {
-        let Some((mut follower, last)) = self.current.take() else {
+        let Some(mut current) = self.current.take() else {
             return Ok(None);
         };
-        while follower.lines() < last {
-            match follower.next_entry()? {
+        while current.follower.lines() < current.last {
+            match current.follower.next_entry()? {
                 Some(Entry::Record(record)) => {
-                    self.current = Some((follower, last));
+                    current.ended = record.kind == "run_completed";
+                    self.current = Some(current);
                     return Ok(Some(record));
                 }
                 Some(Entry::Damaged(_)) => {}
                 None => break,
             }
         }
-        if self.store.bus().channel(follower.run_id()).is_some() && self.places.len() < PLACES_MAX {
+        if !current.ended {
+            self.remember_place(&current.follower);
+        }
+        Ok(None)
+    }
+
+    fn remember_place(&mut self, follower: &Follower) {
+        let bus = self.store.bus();
+        if bus.channel(follower.run_id()).is_none() {
+            return;
+        }
+        if self.places.len() >= PLACES_MAX {
+            self.places
+                .retain(|run_id, _| bus.channel(run_id).is_some());
+        }
+        if self.places.len() < PLACES_MAX {
             let place = follower.position();
             self.places.insert(follower.run_id().clone(), place);
         }
-        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::Origin;
+    use super::super::payload::{Log, RunCompleted, RunStarted, RunStatus};
+    use super::super::store::StoreOptions;
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Durability;
+    use crate::outcome::OutcomeCode;
+
+    #[tokio::test]
+    async fn only_places_in_runs_that_go_on_are_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions {
+            runs_dir: dir.path().to_owned(),
+            durability: Durability::Relaxed,
+            clock: Clock::system(),
+        })
+        .unwrap();
+        let mut all = store.subscribe_all();
+        let gone = || (RunId::generate(), Position::default());
+        all.places = std::iter::repeat_with(gone).take(PLACES_MAX).collect();
+        let run_id = RunId::generate();
+        let created = store.create(run_id.clone(), RunStarted::default());
+        let (recorder, _) = created.await.unwrap();
+        // The second event is asked for once the place after the first is remembered.
+        all.next().await.unwrap();
+        assert!(all.next_of_current().unwrap().is_none());
+        assert_eq!(all.places.keys().collect::<Vec<_>>(), [&run_id]);
+        let last = RunCompleted::new(RunStatus::Ok, OutcomeCode::Ok).into();
+        for event in [Log::default().into(), last] {
+            recorder.record(Origin::Host, &event).unwrap();
+        }
+        // The recorder is closed a moment after its last event can be read.
+        let _not_yet_closed = store.bus().open(&run_id, 3);
+        for _ in 0..2 {
+            all.next().await.unwrap();
+        }
+        assert!(all.next_of_current().unwrap().is_none());
+        assert!(all.places.is_empty());
     }
 }

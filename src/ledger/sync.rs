@@ -1,6 +1,7 @@
 //! When bytes become durable: syncs that are shared, and syncs that happen a little later.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -155,10 +156,12 @@ impl Queue {
 
 fn run_all(jobs: &Mutex<std::vec::IntoIter<Job>>) {
     loop {
-        let job = lock(jobs).next();
-        match job {
-            Some(job) => job(),
-            None => return,
+        let Some(job) = lock(jobs).next() else {
+            return;
+        };
+        // The thread has to stay for the ledgers of all others.
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            tracing::error!("sync of a ledger panicked");
         }
     }
 }
@@ -216,6 +219,18 @@ mod tests {
             .iter()
             .take(FLUSH_THREADS_MAX * JOBS_PER_THREAD_MIN);
         assert_eq!(done.count(), FLUSH_THREADS_MAX * JOBS_PER_THREAD_MIN);
+    }
+
+    #[test]
+    fn a_job_that_panics_is_the_only_one_that_is_lost() {
+        let (sender, receiver) = mpsc::channel();
+        let flusher = Flusher::default();
+        for n in 0..2 {
+            flusher.run_soon(|| panic!("for a test"));
+            let sender = sender.clone();
+            flusher.run_soon(move || sender.send(n).unwrap());
+            assert_eq!(receiver.recv(), Ok(n));
+        }
     }
 
     #[test]

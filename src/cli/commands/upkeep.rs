@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,6 +13,9 @@ use crate::cli::printer::Printer;
 use crate::id::RunId;
 use crate::ledger::{Retention, Store};
 use crate::telemetry::chain;
+
+/// An export holds what the ledger holds, which only its owner may read.
+const EXPORT_MODE: u32 = 0o600;
 
 /// Hands every whole line to the printer.
 struct Lines {
@@ -61,7 +65,12 @@ pub(crate) fn export(
         exported?;
         return Ok(Exit::Ok);
     };
-    let file = File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(EXPORT_MODE)
+        .open(path)
+        .with_context(|| format!("cannot make {}", path.display()))?;
     let events = store.export(run_id, &mut BufWriter::new(file))?;
     if printer.json() {
         printer.value(&serde_json::json!({ "run_id": run_id, "events": events, "file": path }))?;

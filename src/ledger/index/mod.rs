@@ -7,7 +7,8 @@
 //!   A file with another time was changed by somebody else or not to the end, and is made anew.
 //! - **Names.** They are compared whenever the folder has changed since they were compared last.
 //! - **Files.** Those of runs that have not ended for good are compared every time.
-//! - **No index is no failure.** Where none can be kept, one is made in memory for the one question.
+//! - **No index is no failure.** Where none can be kept, one is made in memory for the one question. What
+//!   is on disk stays when it is the disk, or the memory, that is at fault.
 //!
 //! It also keeps the newest line of each run that ended, which a ledger that lost its end no longer
 //! has. A line is kept only when it would survive a power cut, and is replaced only by a later one of a
@@ -19,7 +20,7 @@ mod table;
 use std::fs::File;
 use std::io::{self, Seek as _};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use self::refresh::refresh;
 use self::table::{Row, STAMP, Table};
@@ -63,6 +64,30 @@ enum IndexError {
     Ledgers(#[source] io::Error),
 }
 
+impl IndexError {
+    /// Whether the database itself is at fault, so that only a new one helps. A full disk or too little
+    /// memory pass, and what has been noted of ledgers cannot be found out again.
+    fn condemns_database(&self) -> bool {
+        match self {
+            Self::Touched => true,
+            Self::File(_) | Self::Ledgers(_) => false,
+            Self::Database(error) => match error.sqlite_error_code() {
+                Some(code) => matches!(
+                    code,
+                    ErrorCode::NotADatabase
+                        | ErrorCode::DatabaseCorrupt
+                        // A statement that does not fit the tables, or rows that do not.
+                        | ErrorCode::Unknown
+                        | ErrorCode::ConstraintViolation
+                        | ErrorCode::TypeMismatch
+                ),
+                // A row that cannot be what was put there.
+                None => true,
+            },
+        }
+    }
+}
+
 /// The folder whose ledgers are indexed, and what is needed to read them.
 #[derive(Clone, Copy)]
 pub(super) struct Index<'a> {
@@ -83,12 +108,16 @@ impl Index<'_> {
 
     /// The newest line that the run is known to have had, as the index has it now.
     pub(super) fn head(self, run_id: &RunId) -> Option<Head> {
-        let found = self.on_disk(|connection| Ok(Table::new(connection).get(run_id)?));
-        found.ok().flatten().and_then(|row| row.head)
+        let _lock = self.lock().ok()?;
+        let found = self.folder.stamp_of(NAME).ok()?;
+        let row = self.on_locked_disk(Some(found), |connection| {
+            Ok(Table::new(connection).get(run_id)?)
+        });
+        row.ok().flatten()?.head
     }
 
     /// Answers a question from an index that has just been brought up to date: the one on disk, a new
-    /// one in its place if that one is damaged, or one in memory if none can be kept.
+    /// one in its place if that one is damaged, or one in memory if none can be kept or used.
     fn with_current<T>(
         self,
         question: impl Fn(Self, &Table<'_>) -> Result<T, IndexError>,
@@ -102,10 +131,17 @@ impl Index<'_> {
             match self.on_disk(answer) {
                 Ok(answer) => return Ok(answer),
                 Err(IndexError::Ledgers(error)) => return Err(self.unreadable(error)),
-                Err(error) => tracing::info!(
+                Err(error) if error.condemns_database() => tracing::info!(
                     error = &error as &dyn std::error::Error,
                     "index of runs discarded"
                 ),
+                Err(error) => {
+                    tracing::info!(
+                        error = &error as &dyn std::error::Error,
+                        "index of runs not used this time"
+                    );
+                    break;
+                }
             }
         }
         self.in_memory(answer).map_err(|error| match error {
@@ -118,31 +154,55 @@ impl Index<'_> {
         self.folder.failed("list", "", error)
     }
 
-    /// Works on the database on disk. One that cannot be worked on is removed.
-    fn on_disk<T>(
-        self,
-        work: impl FnOnce(&Connection) -> Result<T, IndexError>,
-    ) -> Result<T, IndexError> {
+    /// Lets this process, and in it this caller, have the database alone.
+    fn lock(self) -> Result<File, IndexError> {
         // The database's own file cannot be locked by other means than SQLite's: to close a second
         // descriptor of it would end those.
         let lock = self.folder.create_temporary(LOCK_NAME);
         let lock = lock.map_err(IndexError::File)?;
         lock::exclusive(&lock).map_err(IndexError::File)?;
-        let done = self.on_locked_disk(work);
-        if !matches!(done, Ok(_) | Err(IndexError::Ledgers(_))) {
-            for name in [NAME, JOURNAL_NAME] {
-                // What cannot be removed is met again when it is opened.
-                let _gone = self.folder.remove(name);
+        Ok(lock)
+    }
+
+    /// Works on the database on disk. One that is at fault is removed; any other stays as it was when
+    /// the work fails.
+    fn on_disk<T>(
+        self,
+        work: impl FnOnce(&Connection) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let _lock = self.lock()?;
+        let found = self.folder.stamp_of(NAME).ok();
+        let done = self.on_locked_disk(found, work);
+        match &done {
+            Ok(_) => {}
+            Err(error) if error.condemns_database() => {
+                for name in [NAME, JOURNAL_NAME] {
+                    // What cannot be removed is met again when it is opened.
+                    let _gone = self.folder.remove(name);
+                }
+            }
+            // To take back what was begun writes the file anew, with the same content. Should the
+            // content be another after all, its stamp is as well.
+            Err(_) => {
+                if let Some(found) = found {
+                    let _untouched = self.folder.set_mtime(NAME, found.mtime_nanos);
+                }
             }
         }
         done
     }
 
+    /// Works on the database on disk, which is made when it was not `found` there.
     fn on_locked_disk<T>(
         self,
+        found: Option<FileStamp>,
         work: impl FnOnce(&Connection) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
-        let found = self.folder.stamp_of(NAME).ok();
+        if found.is_none() {
+            // SQLite would make it for everybody to read.
+            let made = self.folder.create_new(NAME);
+            made.map_err(IndexError::File)?;
+        }
         let mut connection = Connection::open(self.folder.path().join(NAME))?;
         connection.execute_batch(SETTINGS)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -190,11 +250,12 @@ impl Index<'_> {
                 ..Listing::default()
             };
             let mut last = None;
-            for row in table.page(query, limit.saturating_add(1))? {
-                if listing.runs.len() == limit {
-                    listing.next = last;
-                    break;
-                }
+            let rows = table.page(query, limit.saturating_add(1))?;
+            let has_more = rows.len() > limit;
+            for row in rows.into_iter().take(limit) {
+                // Also after a run that is gone or no longer wanted, so that the next page begins
+                // behind it.
+                last = Some(row.cursor());
                 let Some((summary, truth)) = self.read(&row.run_id, row.head, &holders) else {
                     table.remove(row.run_id.as_str())?;
                     continue;
@@ -204,11 +265,11 @@ impl Index<'_> {
                     table.writer()?.put(&truth)?;
                     continue 'search;
                 }
-                last = Some(row.cursor());
                 if query.wants(&summary) {
                     listing.runs.push(summary);
                 }
             }
+            listing.next = last.filter(|_| has_more);
             return Ok(listing);
         }
     }

@@ -1,6 +1,7 @@
 //! Ledgers that are listed in pages, closed, copied and removed by the binary.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use skillrun::clock::Clock;
@@ -94,6 +95,8 @@ async fn an_export_is_whole_and_replaces_no_file() {
     let arguments = ["runs", "export", ids[0].as_str(), "--output", file];
     assert_eq!(home.skillrun(&arguments).exit, Some(0));
     assert_eq!(fs::read_to_string(file).unwrap(), printed.stdout);
+    let mode = fs::metadata(file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     assert_eq!(home.skillrun(&arguments).exit, Some(1));
     let unknown = "run_00000000000070008000000000000000";
     assert_eq!(home.skillrun(&["runs", "export", unknown]).exit, Some(5));

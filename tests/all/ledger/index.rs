@@ -338,6 +338,50 @@ async fn c29_the_later_end_of_a_resumed_run_is_noted_in_place_of_the_earlier() {
     assert_eq!(report.corruption.unwrap().damage, lost(head));
 }
 
+#[tokio::test]
+async fn what_the_index_noted_outlives_a_failure_that_passes() {
+    let (dir, store) = relaxed();
+    let head = write_golden(&store).await;
+    let run_id = id(GOLDEN_ID);
+    store.update_index().unwrap();
+    let index = dir.path().join(INDEX);
+    let metadata = fs::metadata(&index).unwrap();
+    assert_eq!(metadata.mode() & 0o777, 0o600);
+    let content = fs::read_to_string(store.path_of(&run_id)).unwrap();
+    let lines: Vec<&str> = content.lines().collect();
+    fs::write(store.path_of(&run_id), lines[..4].join("\n") + "\n").unwrap();
+    // With a folder in the place of its journal, the database can neither be read nor be written.
+    let journal = dir.path().join("index.db-journal");
+    fs::remove_file(&journal).unwrap();
+    fs::create_dir(&journal).unwrap();
+    assert_eq!(store.list(&RunQuery::newest(1)).unwrap().runs.len(), 1);
+    store.verify(&run_id, None).unwrap();
+    assert_eq!(fs::metadata(&index).unwrap().ino(), metadata.ino());
+    fs::remove_dir(&journal).unwrap();
+    let report = store.verify(&run_id, None).unwrap();
+    let expected = Damage::Head {
+        seq: head.seq,
+        sha256: head.sha256,
+    };
+    assert_eq!(report.corruption.unwrap().damage, expected);
+}
+
+#[tokio::test]
+async fn verify_leaves_an_index_alone_that_was_touched() {
+    let (dir, store) = relaxed();
+    write_golden(&store).await;
+    store.update_index().unwrap();
+    let index = dir.path().join(INDEX);
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[100] ^= 0x15;
+    fs::write(&index, &bytes).unwrap();
+    store.verify(&id(GOLDEN_ID), None).unwrap();
+    assert_eq!(fs::read(&index).unwrap(), bytes);
+    fs::remove_file(&index).unwrap();
+    store.verify(&id(GOLDEN_ID), None).unwrap();
+    assert!(!index.exists());
+}
+
 /// Walks the list page by page, letting something happen before each page.
 fn walk(store: &Store, query: &RunQuery, mut meanwhile: impl FnMut(Option<&Cursor>)) -> Vec<RunId> {
     let mut query = query.clone();
@@ -352,6 +396,47 @@ fn walk(store: &Store, query: &RunQuery, mut meanwhile: impl FnMut(Option<&Curso
             Some(next) => query.after = Some(next.to_string().parse().unwrap()),
         }
     }
+}
+
+#[tokio::test]
+async fn a_page_that_a_run_is_missing_from_is_not_the_last() {
+    let (dir, store) = relaxed();
+    for _ in 0..60 {
+        start(&store, &RunId::generate()).await;
+    }
+    let query = RunQuery {
+        state: Some(RunState::Ended(RunStatus::Ok)),
+        ..RunQuery::newest(50)
+    };
+    let mut runs = store.list(&RunQuery::newest(60)).unwrap().runs;
+    for run in &runs {
+        let recorder = store.recover(&run.run_id).await.unwrap();
+        let done = end(RunStatus::Ok, OutcomeCode::Ok);
+        recorder.record(Origin::Host, &done).unwrap();
+    }
+    // With a folder that has rested, the names are not compared again; a name that goes then is what
+    // a run is that goes while a list is made.
+    let rested = fs::File::open(dir.path()).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    rested.set_modified(time).unwrap();
+    store.update_index().unwrap();
+    rested.set_modified(time).unwrap();
+    store.update_index().unwrap();
+    fs::remove_file(store.path_of(&runs.remove(7).run_id)).unwrap();
+    rested.set_modified(time).unwrap();
+    let first = store.list(&query).unwrap();
+    let second = RunQuery {
+        after: first.next,
+        ..query
+    };
+    let second = store.list(&second).unwrap();
+    assert!(second.next.is_none());
+    let seen: Vec<&RunId> = [&first.runs, &second.runs]
+        .into_iter()
+        .flatten()
+        .map(|run| &run.run_id)
+        .collect();
+    assert_eq!(seen, runs.iter().map(|run| &run.run_id).collect::<Vec<_>>());
 }
 
 #[tokio::test]

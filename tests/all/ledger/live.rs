@@ -139,6 +139,34 @@ async fn a_run_of_another_process_is_followed_until_that_is_gone() {
     assert!(next_record(&mut subscription).await.is_none());
 }
 
+#[tokio::test]
+async fn a_subscriber_to_all_runs_misses_no_event_of_threads_that_record_into_one() {
+    let (_dir, store) = relaxed();
+    let recorder = start(&store, &RunId::generate()).await;
+    let mut all = store.subscribe_all();
+    let (threads, events) = (2, 20_000_u64);
+    let writers: Vec<_> = (0..threads)
+        .map(|_| {
+            let recorder = recorder.clone();
+            std::thread::spawn(move || {
+                for _ in 0..events {
+                    recorder.record(Origin::Guest, &log("one of many")).unwrap();
+                }
+            })
+        })
+        .collect();
+    // An event that was lost is noticed at the next one; were it the last, nothing would come.
+    for seq in 2..=threads * events {
+        assert!(matches!(
+            all.next().await.unwrap(),
+            AnyDelivery::Record(record) if record.seq == seq
+        ));
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscriber_to_all_runs_gets_every_event_of_each_in_order() {
     let (_dir, store) = relaxed();
