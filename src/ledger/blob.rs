@@ -249,7 +249,8 @@ fn open(runs: &Folder, run_id: &RunId, blob: Digest) -> io::Result<Option<File>>
     }
 }
 
-/// Whether the stored value is the one that `reference` names; `None` when it is not there.
+/// Whether the stored value is the one that `reference` names; `None` when it is not there, or only a
+/// part of it is, as a power cut leaves a value that was not promised to be durable yet.
 pub(super) fn is_intact(
     runs: &Folder,
     run_id: &RunId,
@@ -258,6 +259,9 @@ pub(super) fn is_intact(
     let Some(file) = open(runs, run_id, reference.blob)? else {
         return Ok(None);
     };
+    if file.metadata()?.len() < reference.bytes {
+        return Ok(None);
+    }
     let found = Digest::of_reader(&mut file.take(reference.bytes.saturating_add(1)))?;
     Ok(Some(found == (reference.blob, reference.bytes)))
 }

@@ -71,7 +71,14 @@ pub(crate) fn export(
         .mode(EXPORT_MODE)
         .open(path)
         .with_context(|| format!("cannot make {}", path.display()))?;
-    let events = store.export(run_id, &mut BufWriter::new(file))?;
+    let exported = store.export(run_id, &mut BufWriter::new(&file));
+    let events = exported.map_err(anyhow::Error::from).and_then(|events| {
+        file.sync_all()
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(events)
+    });
+    // A part of a run is not an export of it, and would be in the way of the next attempt.
+    let events = events.inspect_err(|_| drop(std::fs::remove_file(path)))?;
     if printer.json() {
         printer.value(&serde_json::json!({ "run_id": run_id, "events": events, "file": path }))?;
     } else {

@@ -477,6 +477,27 @@ async fn c35_pages_of_runs_of_one_moment_join_while_runs_come_and_go() {
     }
 }
 
+#[tokio::test]
+async fn c35_ten_thousand_runs_of_one_moment_are_each_listed_once() {
+    const RUNS: usize = 10_000;
+    let (_dir, store) = relaxed();
+    let recorder = start(&store, &RunId::generate()).await;
+    let done = end(RunStatus::Ok, OutcomeCode::Ok);
+    recorder.record(Origin::Host, &done).unwrap();
+    let first = recorder.run_id().clone();
+    let template = fs::read_to_string(store.path_of(&first)).unwrap();
+    let mut expected = BTreeSet::from([first.clone()]);
+    while expected.len() < RUNS {
+        let run_id = RunId::generate();
+        let text = template.replace(first.as_str(), run_id.as_str());
+        fs::write(store.path_of(&run_id), text).unwrap();
+        expected.insert(run_id);
+    }
+    let seen = walk(&store, &RunQuery::newest(7), |_| {});
+    assert_eq!(seen.len(), RUNS);
+    assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
+}
+
 proptest! {
     #[test]
     fn no_text_makes_a_cursor_panic(text in ".{0,80}") {

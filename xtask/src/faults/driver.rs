@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::Tally;
-use crate::process::{complain, target_folder};
+use crate::process::{complain, succeeds, target_folder};
 
 /// What a process is stopped by.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,9 @@ pub(super) fn empty(folder: &Path) -> Result<()> {
 impl Driver {
     pub(super) fn new(program: &Path) -> Result<Self> {
         let folder = target_folder().join("faults");
+        // One that was stopped leaves its disk mounted; mostly there is none, which is no failure.
+        let disk = folder.join("disk");
+        let _was_mounted = succeeds("umount", &[&disk.to_string_lossy()]);
         empty(&folder)?;
         Ok(Self {
             program: program.to_owned(),
