@@ -411,13 +411,19 @@ mod tests {
             .join(folder_name(&run_id))
             .join(reference.blob.to_string());
         assert_eq!(load(&runs, &run_id, &reference).unwrap(), b"value");
-        for altered in ["valuf", "value2", "valu", ""] {
-            std::fs::write(&path, altered).unwrap();
+        let (altered, cut) = (Some(false), None);
+        for (content, verdict) in [
+            ("valuf", altered),
+            ("value2", altered),
+            ("valu", cut),
+            ("", cut),
+        ] {
+            std::fs::write(&path, content).unwrap();
             assert!(matches!(
                 load(&runs, &run_id, &reference),
                 Err(StoreError::Blob { .. })
             ));
-            assert_eq!(is_intact(&runs, &run_id, &reference).unwrap(), Some(false));
+            assert_eq!(is_intact(&runs, &run_id, &reference).unwrap(), verdict);
         }
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(

@@ -218,7 +218,8 @@ fn a_large_value_that_is_missing_or_altered_is_told() {
     let blobs = home.path().join("runs").join(format!("{run_id}.blobs"));
     let blob = fs::read_dir(blobs).unwrap().next().unwrap().unwrap().path();
     assert_eq!(verify(&home, run_id).2, Some(0));
-    fs::write(&blob, "something else").unwrap();
+    let altered = fs::read_to_string(&blob).unwrap().replacen('o', "p", 1);
+    fs::write(&blob, altered).unwrap();
     assert_eq!(verify(&home, run_id).0["verdict"], "corrupt");
     fs::remove_file(&blob).unwrap();
     let (report, told, exit) = verify(&home, run_id);
