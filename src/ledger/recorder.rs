@@ -359,7 +359,8 @@ impl Ledger {
             (core.head.seq, core.ended)
         };
         if *self.durable.borrow() < newest {
-            // The blobs first, so that a durable line never names one that is not.
+            // The blobs first, so that no line is announced as durable before what it names is. A line
+            // that comes in meanwhile can reach the disk ahead of its blob, which `verify` then tells.
             self.blobs
                 .sync(&self.shelf.folder)
                 .map_err(|error| self.poison_sync("sync of a blob", error))?;
