@@ -3,10 +3,12 @@
 //! An unknown key, a wrong type or a value out of range stops the load with file and key, and with the
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits, Source};
 
 /// The environment variable that names the home folder.
@@ -47,11 +49,79 @@ pub struct Config {
     pub durability: Durability,
     /// How many runs are admitted.
     pub runs: Admission,
+    /// What skills are granted.
+    pub grants: Grants,
+    /// Values that the host puts into outgoing requests, by name.
+    pub secrets: BTreeMap<String, SecretSource>,
+    /// Outgoing requests.
+    pub http: Http,
+}
+
+/// What the operator grants and sets, to every skill and to single ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// `capabilities.grant`: what every skill may do that asks for it.
+    pub every_skill: Vec<Capability>,
+    /// `[skills.<name>]`
+    pub skills: BTreeMap<SkillName, SkillSettings>,
+}
+
+/// What the operator sets for one skill.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkillSettings {
+    /// `grant`: what this skill may do if it asks for it.
+    pub grant: Vec<Capability>,
+    /// `limits`: values in place of those of `[limits]`, valid and within their ranges.
+    pub limits: LimitOverrides,
+}
+
+impl Grants {
+    /// Everything that is granted to the skill of that name.
+    pub fn of(&self, skill: &str) -> Vec<Grant> {
+        let grants = |list: &[Capability], source| {
+            let grant = |capability: &Capability| Grant {
+                capability: capability.clone(),
+                source,
+            };
+            list.iter().map(grant).collect::<Vec<_>>()
+        };
+        let mut all = grants(&self.every_skill, GrantSource::Config);
+        if let Some(settings) = self.skills.get(skill) {
+            all.extend(grants(&settings.grant, GrantSource::Skill));
+        }
+        all
+    }
+}
+
+/// `[secrets.<NAME>]`: where a secret is found, and which requests get it. The guest does not see it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretSource {
+    /// The file that holds it; a line end at its end does not count. Either this or `env`.
+    pub file: Option<PathBuf>,
+    /// The environment variable of the host that holds it.
+    pub env: Option<String>,
+    /// The requests that get it, as in a capability without the methods:
+    /// `https://host[:port]/path-prefix`.
+    pub url: String,
+    /// The header field that it is put into, in place of what the guest may have put there.
+    pub header: String,
+    /// What stands before it in the field, such as `Bearer `.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+/// `[http]`: outgoing requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Networks that a granted host name may resolve to although they are loopback, link-local, private
+    /// or otherwise not public, such as `10.1.0.0/16`. A grant whose host is an address needs no entry.
+    pub addresses_allowed: Vec<ipnet::IpNet>,
 }
 
 /// Bounds on runs that go on at once, from `[runs]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
     /// Runs that go on at once, 1 to 10,000. It also sizes the engine's pool of instances.
     pub at_once_max: usize,
@@ -68,12 +138,39 @@ impl Default for Admission {
     }
 }
 
+/// Values of limits as they stand in the file, each with its place.
+type LimitsSection = BTreeMap<toml::Spanned<String>, i64>;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
-    limits: LimitOverrides,
+    limits: LimitsSection,
     ledger: LedgerSection,
-    runs: Admission,
+    runs: RunsSection,
+    capabilities: CapabilitiesSection,
+    skills: BTreeMap<SkillName, SkillSection>,
+    secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
+    http: Http,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RunsSection {
+    at_once_max: Option<toml::Spanned<usize>>,
+    queue_max: Option<toml::Spanned<usize>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct CapabilitiesSection {
+    grant: Vec<toml::Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SkillSection {
+    grant: Vec<toml::Spanned<String>>,
+    limits: LimitsSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,19 +223,46 @@ impl Config {
     fn parse(home: &Path, text: &str) -> Result<Self, ConfigProblem> {
         let file: File =
             toml::from_str(text).map_err(|error| ConfigProblem::Syntax(Box::new(error)))?;
-        let limits = Limits::default().with(Source::Config, &file.limits)?;
-        check(
-            "runs.at_once_max",
-            file.runs.at_once_max,
-            1,
-            RUNS_AT_ONCE_MAX,
-        )?;
-        check("runs.queue_max", file.runs.queue_max, 0, QUEUE_MAX)?;
+        let place = Place(text);
+        let defaults = Admission::default();
+        let runs = Admission {
+            at_once_max: match &file.runs.at_once_max {
+                Some(value) => place.within("runs.at_once_max", value, 1, RUNS_AT_ONCE_MAX)?,
+                None => defaults.at_once_max,
+            },
+            queue_max: match &file.runs.queue_max {
+                Some(value) => place.within("runs.queue_max", value, 0, QUEUE_MAX)?,
+                None => defaults.queue_max,
+            },
+        };
+        let overrides = place.limits(file.limits)?;
+        let limits = Limits::default()
+            .with(Source::Config, &overrides)
+            .map_err(|problem| ConfigProblem::Limit { line: 1, problem })?;
+        let mut skills = BTreeMap::new();
+        for (name, section) in file.skills {
+            let settings = SkillSettings {
+                grant: place.grants(section.grant)?,
+                limits: place.limits(section.limits)?,
+            };
+            skills.insert(name, settings);
+        }
+        let mut secrets = BTreeMap::new();
+        for (name, source) in file.secrets {
+            place.secret(&name, &source)?;
+            secrets.insert(name, source.into_inner());
+        }
         Ok(Self {
             home: home.to_owned(),
             limits,
             durability: file.ledger.durability,
-            runs: file.runs,
+            runs,
+            grants: Grants {
+                every_skill: place.grants(file.capabilities.grant)?,
+                skills,
+            },
+            secrets,
+            http: file.http,
         })
     }
 
@@ -153,16 +277,99 @@ impl Config {
     }
 }
 
-fn check(key: &'static str, value: usize, min: usize, max: usize) -> Result<(), ConfigProblem> {
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
+/// The text of a configuration, in which values have their place.
+struct Place<'t>(&'t str);
+
+impl Place<'_> {
+    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
+        let before = self.0.get(..spanned.span().start).unwrap_or_default();
+        before.matches('\n').count() + 1
+    }
+
+    fn within(
+        &self,
+        key: &'static str,
+        value: &toml::Spanned<usize>,
+        min: usize,
+        max: usize,
+    ) -> Result<usize, ConfigProblem> {
+        let line = self.line(value);
+        let value = *value.get_ref();
+        if (min..=max).contains(&value) {
+            return Ok(value);
+        }
         Err(ConfigProblem::OutOfRange {
+            line,
             key,
             value,
             min,
             max,
         })
+    }
+
+    fn limits(&self, section: LimitsSection) -> Result<LimitOverrides, ConfigProblem> {
+        let mut overrides = LimitOverrides::new();
+        for (key, value) in section {
+            let line = self.line(&key);
+            let one = LimitOverrides::from([(key.into_inner(), value)]);
+            Limits::default()
+                .with(Source::Config, &one)
+                .map_err(|problem| ConfigProblem::Limit { line, problem })?;
+            overrides.extend(one);
+        }
+        Ok(overrides)
+    }
+
+    fn grants(
+        &self,
+        section: Vec<toml::Spanned<String>>,
+    ) -> Result<Vec<Capability>, ConfigProblem> {
+        let grant = |entry: toml::Spanned<String>| {
+            let line = self.line(&entry);
+            let parsed = entry.into_inner().parse::<Capability>();
+            let capability =
+                parsed.map_err(|problem| ConfigProblem::Capability { line, problem })?;
+            if capability.is_grantable() {
+                Ok(capability)
+            } else {
+                let capability = capability.to_string();
+                Err(ConfigProblem::NotGrantable { line, capability })
+            }
+        };
+        section.into_iter().map(grant).collect()
+    }
+
+    fn secret(
+        &self,
+        name: &str,
+        source: &toml::Spanned<SecretSource>,
+    ) -> Result<(), ConfigProblem> {
+        let line = self.line(source);
+        let key = format!("secrets.{name}");
+        let invalid = |expected| ConfigProblem::Secret {
+            line,
+            key: key.clone(),
+            expected,
+        };
+        let is_name = format!("secret:{name}").parse::<Capability>().is_ok();
+        let source = source.get_ref();
+        let is_url = format!("net:{}#GET", source.url)
+            .parse::<Capability>()
+            .is_ok();
+        let is_text = |text: &str| text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+        if !is_name {
+            Err(invalid("a name of letters, digits and _"))
+        } else if source.file.is_some() == source.env.is_some() {
+            Err(invalid("either file or env"))
+        } else if !is_url {
+            Err(invalid("url = \"https://host[:port]/path-prefix\""))
+        } else if http::HeaderName::from_bytes(source.header.as_bytes()).is_err() {
+            Err(invalid("header = the name of a header field"))
+        } else if !is_text(&source.prefix) {
+            Err(invalid("a prefix of printable ASCII"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -206,11 +413,19 @@ pub enum ConfigProblem {
     #[error(transparent)]
     Syntax(Box<toml::de::Error>),
     /// A limit that does not exist or is out of range.
-    #[error(transparent)]
-    Limit(#[from] LimitError),
+    #[error("line {line}")]
+    Limit {
+        /// The line of the key, from 1.
+        line: usize,
+        /// What is wrong.
+        #[source]
+        problem: LimitError,
+    },
     /// Another number that is out of range.
-    #[error("{key} = {value} is out of range: expected {min} to {max}")]
+    #[error("line {line}: {key} = {value} is out of range: expected {min} to {max}")]
     OutOfRange {
+        /// The line of the value, from 1.
+        line: usize,
         /// The key.
         key: &'static str,
         /// The value as given.
@@ -220,6 +435,33 @@ pub enum ConfigProblem {
         /// The largest value accepted.
         max: usize,
     },
+    /// A grant that is no capability.
+    #[error("line {line}")]
+    Capability {
+        /// The line of the grant, from 1.
+        line: usize,
+        /// What is wrong.
+        #[source]
+        problem: CapabilityError,
+    },
+    /// A grant that leaves open what is granted.
+    #[error("line {line}: {capability} cannot be granted: expected a folder in place of the *")]
+    NotGrantable {
+        /// The line of the grant, from 1.
+        line: usize,
+        /// The grant as given.
+        capability: String,
+    },
+    /// A secret that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    Secret {
+        /// The line of the section, from 1.
+        line: usize,
+        /// The section.
+        key: String,
+        /// What should stand there.
+        expected: &'static str,
+    },
 }
 
 #[cfg(test)]
@@ -227,7 +469,9 @@ mod tests {
     use std::path::Path;
 
     use super::{Config, ConfigProblem, Durability};
+    use crate::capability::GrantSource;
     use crate::limits::{LimitKey, Source};
+    use crate::telemetry::chain;
 
     fn parse(text: &str) -> Result<Config, ConfigProblem> {
         Config::parse(Path::new("home"), text)
@@ -249,6 +493,18 @@ mod tests {
     }
 
     #[test]
+    fn grants_are_for_every_skill_or_for_one() {
+        let text = "[capabilities]\ngrant = [\"env:A\"]\n[skills.b]\ngrant = [\"approval\"]";
+        let grants = parse(text).unwrap().grants;
+        let sources = |name| {
+            let grants = grants.of(name).into_iter();
+            grants.map(|grant| grant.source).collect::<Vec<_>>()
+        };
+        assert_eq!(sources("a"), [GrantSource::Config]);
+        assert_eq!(sources("b"), [GrantSource::Config, GrantSource::Skill]);
+    }
+
+    #[test]
     fn unknown_keys_wrong_types_and_bad_values_are_refused_by_name() {
         for (text, part) in [
             ("[limit]\nfuel = 7", "limit"),
@@ -256,9 +512,34 @@ mod tests {
             ("[limits]\nfuel = \"7\"", "line 2"),
             ("[limits]\nfuel = 0", "fuel"),
             ("[runs]\nat_once_max = 0", "runs.at_once_max"),
+            (
+                "[runs]\n\nqueue_max = 100_001",
+                "line 3: runs.queue_max = 100001",
+            ),
+            ("\n[skills.a.limits]\nfuel = 0", "line 3"),
+            ("[skills.A]", "line 1"),
+            ("[skills.a]\ngrants = []", "grants"),
+            ("[capabilities]\ngrant = [\n\"env:1\"]", "line 3"),
+            (
+                "[capabilities]\ngrant = [\n\"fs:ro:*=/a\"]",
+                "line 3: fs:ro:*=/a cannot",
+            ),
+            (
+                "[secrets.A]\nurl = \"https://a/\"\nheader = \"a\"",
+                "secrets.A: expected either",
+            ),
+            (
+                "[secrets.A]\nenv = \"A\"\nurl = \"a\"\nheader = \"a\"",
+                "secrets.A: expected url",
+            ),
+            (
+                "[secrets.A]\nenv = \"A\"\nurl = \"https://a/\"\nheader = \"a b\"",
+                "secrets.A: expected header",
+            ),
+            ("[http]\naddresses_allowed = [\"10.0.0.0\"]", "line 2"),
             ("[ledger]\ndurability = \"none\"", "durability"),
         ] {
-            let problem = parse(text).unwrap_err().to_string();
+            let problem = chain(&parse(text).unwrap_err());
             assert!(problem.contains(part), "{text:?}: {problem}");
         }
     }

@@ -4,10 +4,14 @@
 //! that a run that met one can say which it was, how large it was, and which key changes it. What a
 //! skill's manifest asks for can only lower what the operator set.
 
+mod budget;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+
+pub use budget::Budget;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -22,8 +26,10 @@ const HOUR_MS: u64 = 60 * 60 * 1000;
 pub enum Source {
     /// The default that this crate ships.
     Default,
-    /// The operator's `config.toml`.
+    /// `[limits]` in the operator's `config.toml`.
     Config,
+    /// `[skills.<name>.limits]` in the operator's `config.toml`.
+    Skill,
     /// The skill's own `skill.toml`, which asked for less than the operator allows.
     Manifest,
     /// The caller of this one run.
@@ -35,6 +41,7 @@ impl fmt::Display for Source {
         f.write_str(match self {
             Self::Default => "default",
             Self::Config => "config",
+            Self::Skill => "config of the skill",
             Self::Manifest => "manifest",
             Self::Call => "call",
         })
@@ -105,6 +112,9 @@ limit_keys! {
     MemoryBytes as memory_bytes, 256 * MIB, 4 * GIB;
     /// Elements of all tables of the guest, summed: host memory that is not in a linear memory.
     TableElements as table_elements, 20_000, 1_000_000;
+    /// Host resources that the guest holds at once: steps, streams, timers, files. Protects the host's
+    /// heap.
+    Resources as resources, 10_000, 1_000_000;
     /// The JSON text of the result. Protects ledgers and callers.
     OutputBytes as output_bytes, 4 * MIB, 64 * MIB;
     /// What one host call may carry out of the guest, summed over its strings and lists; never less
@@ -112,6 +122,11 @@ limit_keys! {
     HostCallBytes as host_call_bytes, 8 * MIB, 128 * MIB;
     /// Calls of host functions that reach a tool, a model, a person or another skill.
     HostCalls as host_calls, 10_000, 1_000_000;
+    /// Tokens that language models read and write for the run, its own reports of such use included.
+    /// Protects the operator's account.
+    LlmTokens as llm_tokens, 1_000_000, 1_000_000_000;
+    /// What that costs, in millionths of a US dollar. Protects the operator's account.
+    LlmCostMicrousd as llm_cost_microusd, 10_000_000, 100_000_000_000;
     /// Runs within runs. Protects from skills that hand work to each other for ever.
     NestingDepth as nesting_depth, 8, 64;
     /// Log lines, standard output and standard error, summed, 64 bytes for each line beside its text;
@@ -141,8 +156,8 @@ impl Limits {
         self.get(key).value
     }
 
-    /// Applies the values of one source. An operator's configuration and a call replace, except that a
-    /// call cannot raise what the pool of instances is sized by. A manifest can only lower. A larger
+    /// Applies the values of one source. An operator's configuration and a call replace, except that
+    /// neither a skill's own section nor a call can raise what the pool of instances is sized by. A manifest can only lower. A larger
     /// wish leaves the value in force.
     ///
     /// # Errors
@@ -166,7 +181,9 @@ impl Limits {
             let slot = self.slot(key);
             let lowers_only = match source {
                 Source::Manifest => true,
-                Source::Call => matches!(key, LimitKey::MemoryBytes | LimitKey::TableElements),
+                Source::Skill | Source::Call => {
+                    matches!(key, LimitKey::MemoryBytes | LimitKey::TableElements)
+                }
                 Source::Default | Source::Config => false,
             };
             if !lowers_only || value < slot.value {
@@ -187,23 +204,56 @@ impl Serialize for Limits {
     }
 }
 
+/// Whose limit was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The run's own.
+    Run,
+    /// That of a run above it, whose budget it shares.
+    Above,
+}
+
 /// A limit that was reached: everything that a person needs to change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{} limit of {} reached (set by {})", key.as_str(), limit.value, limit.source)]
+#[error("{} limit of {} reached (set by {}{})", key.as_str(), limit.value, limit.source, scope.suffix())]
 pub struct LimitReached {
     /// Which limit.
     pub key: LimitKey,
     /// Its value and source.
     pub limit: Limit,
+    /// Whose it is.
+    pub scope: Scope,
+}
+
+impl Scope {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Run => "",
+            Self::Above => ", for the run above this one and all inside it",
+        }
+    }
 }
 
 impl LimitReached {
+    /// The same, as it looks from a run inside the one that it was reached for.
+    #[must_use]
+    pub(crate) fn above(self) -> Self {
+        Self {
+            scope: Scope::Above,
+            ..self
+        }
+    }
+
     /// What to do about it, for a `hint:` line.
     pub fn hint(&self) -> String {
         let key = self.key.as_str();
         match self.limit.source {
             Source::Default | Source::Config => format!(
                 "raise limits.{key} in config.toml (at most {}), if the skill is meant to need more",
+                self.key.max_value()
+            ),
+            Source::Skill => format!(
+                "raise skills.<name>.limits.{key} in config.toml (at most {})",
                 self.key.max_value()
             ),
             Source::Manifest => {

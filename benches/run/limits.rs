@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use skillrun::limits::LimitOverrides;
 use skillrun::outcome::OutcomeCode;
-use skillrun::runner::{Caller, JsonObject, StartOptions};
+use skillrun::runner::{Caller, JsonObject, StartOptions, Terms};
 
 use crate::ours::Ours;
 use crate::report::{Rounds, per_call_micros};
@@ -29,7 +29,10 @@ pub(crate) fn overshoot(ours: &Ours) -> Result<()> {
     for _ in 0..ROUNDS {
         for (name, verb) in verbs {
             let options = StartOptions {
-                limits: LimitOverrides::from([("wall_time_ms".to_owned(), LIMIT_MS)]),
+                terms: Terms {
+                    limits: LimitOverrides::from([("wall_time_ms".to_owned(), LIMIT_MS)]),
+                    ..Terms::default()
+                },
                 ..StartOptions::new("probe", JsonObject::parse(verb)?)
             };
             let micros = per_call_micros(1, || {

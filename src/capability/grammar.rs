@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::{
-    CAPABILITY_BYTES_MAX, Capability, CapabilityError, FsAccess, Method, NetRule, Scheme,
-    skill_name,
+    CAPABILITY_BYTES_MAX, Capability, CapabilityError, FsAccess, HOST_DIR_ANY, Method, NetRule,
+    Scheme, skill_name,
 };
 
 /// Characters of a text that an error repeats.
@@ -137,7 +137,10 @@ fn fs(part: Part<'_>) -> Result<Capability, Fault> {
     let (host_dir, guest_dir) = dirs.divide_at(index, '=');
     Ok(Capability::Fs {
         access,
-        host_dir: absolute_dir(host_dir)?,
+        host_dir: match host_dir.text {
+            HOST_DIR_ANY => HOST_DIR_ANY.to_owned(),
+            _ => absolute_dir(host_dir)?,
+        },
         guest_dir: absolute_dir(guest_dir)?,
     })
 }
@@ -293,9 +296,12 @@ fn tool(part: Part<'_>) -> Result<Capability, Fault> {
     if !is_qualified && !pattern.contains('*') {
         return Err(part.fault("a tool as in server__name"));
     }
-    Ok(Capability::Tool {
-        pattern: pattern.to_owned(),
-    })
+    // Several stars in a row mean what one does.
+    let mut pattern = pattern.to_owned();
+    while pattern.contains("**") {
+        pattern = pattern.replace("**", "*");
+    }
+    Ok(Capability::Tool { pattern })
 }
 
 fn llm(part: Part<'_>) -> Result<Capability, Fault> {
@@ -343,7 +349,7 @@ mod tests {
                     "net:{origin}{path}#{}",
                     methods.join(",")
                 )),
-            "tool:[A-Za-z0-9.-]{1,5}__[A-Za-z0-9_.*-]{1,8}",
+            "tool:[A-Za-z0-9.-]{1,5}__[A-Za-z0-9_.-]{0,4}[*]?[A-Za-z0-9_.-]{1,4}",
             "llm:[a-z0-9._-]{1,8}/[A-Za-z0-9._:/@+-]{1,12}",
             name.prop_map(|name| format!("skill:{name}")),
             Just("approval".to_owned()),
@@ -378,6 +384,7 @@ mod tests {
                 "net:https://API.Example.com:443/v1#POST,GET,POST",
                 "net:https://api.example.com/v1#GET,POST",
             ),
+            ("tool:a__***b**", "tool:a__*b*"),
             ("net:http://[0:0::1]:80/#GET", "net:http://[::1]/#GET"),
             (
                 "net:http://127.0.0.1:8080/#GET",

@@ -6,6 +6,7 @@
 //! in lower case) is refused instead of being interpreted.
 
 mod grammar;
+mod policy;
 mod skill_name;
 
 use std::collections::BTreeSet;
@@ -13,11 +14,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use policy::{Grant, GrantSource, Policy, tool_matches};
 pub use skill_name::{SkillName, SkillNameError};
 
 /// Bytes of one capability as text. The longest honest one holds two paths; the bound protects
 /// screens and ledgers, which show every capability whole.
 const CAPABILITY_BYTES_MAX: usize = 4096;
+
+/// The host folder of a request that leaves it to the operator which folder that is.
+const HOST_DIR_ANY: &str = "*";
 
 /// One thing that a skill asks for or that an operator grants.
 ///
@@ -26,11 +31,13 @@ const CAPABILITY_BYTES_MAX: usize = 4096;
 #[serde(try_from = "String", into = "String")]
 pub enum Capability {
     /// `fs:ro:<host dir>=<guest dir>` or `fs:rw:…`: one folder of the host, seen under another path.
-    /// The last `=` divides, so a host folder may have one in its name and a guest folder may not.
+    /// The last `=` divides, so a host folder may have one in its name and a guest folder may not. A
+    /// skill that cannot know the host's folders asks for `fs:ro:*=<guest dir>`, and a grant says which
+    /// folder that is.
     Fs {
         /// Whether the guest may change what it sees.
         access: FsAccess,
-        /// The folder on the host: an absolute path without `.`, `..` or an empty part.
+        /// The folder on the host: an absolute path without `.`, `..` or an empty part, or `*`.
         host_dir: String,
         /// Where the guest sees it, in the same form.
         guest_dir: String,
@@ -173,11 +180,7 @@ impl fmt::Display for Capability {
                 host_dir,
                 guest_dir,
             } => {
-                let access = match access {
-                    FsAccess::ReadOnly => "ro",
-                    FsAccess::ReadWrite => "rw",
-                };
-                write!(f, "fs:{access}:{host_dir}={guest_dir}")
+                write!(f, "fs:{}:{host_dir}={guest_dir}", access.as_str())
             }
             Self::Env { name } => write!(f, "env:{name}"),
             Self::Secret { name } => write!(f, "secret:{name}"),
@@ -219,23 +222,10 @@ impl From<Capability> for String {
     }
 }
 
-/// What a run asked for and what it got. It is recorded in `run_started`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Policy {
-    /// What the manifest asks for, in its order.
-    pub requested: Vec<Capability>,
-    /// What the run may do: the part of the request that the operator granted.
-    pub effective: Vec<Capability>,
-}
-
-impl Policy {
-    /// The policy without any grant. No grant can be given yet, so the effective part of every policy
-    /// is empty.
-    pub fn deny_all(requested: Vec<Capability>) -> Self {
-        Self {
-            requested,
-            effective: Vec::new(),
-        }
+impl Capability {
+    /// Whether it can be given away: it names one thing, and leaves nothing for an operator to choose.
+    pub fn is_grantable(&self) -> bool {
+        !matches!(self, Self::Fs { host_dir, .. } if host_dir == HOST_DIR_ANY)
     }
 }
 
@@ -267,16 +257,4 @@ pub enum CapabilityError {
         /// What should stand there.
         expected: &'static str,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Policy;
-
-    #[test]
-    fn without_a_grant_nothing_is_effective() {
-        let policy = Policy::deny_all(vec!["approval".parse().unwrap()]);
-        let json = serde_json::to_string(&policy).unwrap();
-        assert_eq!(json, r#"{"requested":["approval"],"effective":[]}"#);
-    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::capability::Capability;
 use crate::id::RunId;
 use crate::ledger::{Cursor, RunState, RunStatus};
 
@@ -58,6 +59,10 @@ pub(crate) struct RunArgs {
     /// The id of the run, instead of a new one.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<RunId>,
+
+    /// Grant a capability to this run, such as fs:ro:/data=/data; may be given several times.
+    #[arg(long, value_name = "CAPABILITY", value_parser = parse_grant)]
+    pub(crate) grant: Vec<Capability>,
 
     /// Print the result and errors only.
     #[arg(long, short)]
@@ -202,6 +207,16 @@ pub(crate) enum SkillsCommand {
         /// The name of an installed skill, a skill's folder, or a .wasm file.
         skill: String,
     },
+}
+
+/// A capability that can be given away.
+fn parse_grant(text: &str) -> Result<Capability, String> {
+    let capability: Capability = text.parse().map_err(|error| format!("{error}"))?;
+    if capability.is_grantable() {
+        Ok(capability)
+    } else {
+        Err("expected a folder in place of the *".to_owned())
+    }
 }
 
 /// A time such as `5s`, `1h 30m` or `250ms`; at least a millisecond.

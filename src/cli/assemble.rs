@@ -23,10 +23,11 @@ pub(crate) fn executor(
     clock: &Clock,
 ) -> Result<SkillExecutor, EngineError> {
     let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
-    SkillExecutor::new(
+    let executor = SkillExecutor::new(
         registry,
         config.limits.clone(),
         instances_max,
         clock.clone(),
-    )
+    )?;
+    Ok(executor.with_grants(config.grants.clone()))
 }

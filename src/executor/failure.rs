@@ -9,7 +9,6 @@ use wasmtime_wasi::I32Exit;
 use super::bindings::skillrun::skill::types::SkillError;
 use super::guest_record::{GuestRecord, cut};
 use super::run_host::RecordRefused;
-use super::state::RESOURCES_MAX;
 use crate::limits::{LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
 
@@ -58,6 +57,9 @@ impl From<LimitReached> for Failure {
             LimitKey::OutputBytes => OutcomeCode::OutputLimit,
             LimitKey::HostCallBytes
             | LimitKey::HostCalls
+            | LimitKey::Resources
+            | LimitKey::LlmTokens
+            | LimitKey::LlmCostMicrousd
             | LimitKey::NestingDepth
             | LimitKey::LogBytes
             | LimitKey::GuestEvents
@@ -128,8 +130,7 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
         return Some(Failure::new(OutcomeCode::Internal, "ledger unavailable"));
     }
     if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
-        let message = format!("the guest holds more than {RESOURCES_MAX} resources of the host");
-        return Some(Failure::new(OutcomeCode::HostCallLimit, message));
+        return Some(record.reached(LimitKey::Resources).into());
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return Some(from_trap(*trap, record));
@@ -163,7 +164,7 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
 
 fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {
     match trap {
-        Trap::OutOfFuel => record.reached(LimitKey::Fuel).into(),
+        Trap::OutOfFuel => record.budget().tightest(LimitKey::Fuel).into(),
         Trap::Interrupt => record.reached(LimitKey::CpuTimeMs).into(),
         Trap::UnreachableCodeReached => match record.panic_message().take() {
             Some(message) => Failure::new(OutcomeCode::Panic, format!("panicked at {message}")),

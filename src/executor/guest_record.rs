@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
 use crate::clock::{Clock, Stopwatch};
-use crate::limits::{LimitKey, LimitReached, Limits};
+use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 
 /// Bytes of one log line; longer ones are cut. Protects whoever reads the log.
 pub(crate) const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
@@ -24,6 +24,8 @@ const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
 const DENIED_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a panic's message that are kept for the outcome.
 const PANIC_BYTES_MAX: usize = 1024;
+
+const MICROUSD_PER_USD: f64 = 1e6;
 
 /// Why an event was not written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +43,11 @@ pub(crate) enum EmitError {
 /// One run's way to its record.
 pub(crate) struct GuestRecord {
     host: Arc<dyn RunHost>,
-    limits: Arc<Limits>,
+    budget: Arc<Budget>,
     clock: Clock,
-    events: AtomicU64,
-    event_bytes: AtomicU64,
-    log_bytes: AtomicU64,
     lines_dropped: AtomicU64,
     /// The limit for which the first line was dropped.
-    dropped_for: OnceLock<LimitKey>,
+    dropped_for: OnceLock<LimitReached>,
     /// Set once a host call was refused by policy; it turns an error of the guest that says so into
     /// the outcome `denied`.
     denied: AtomicBool,
@@ -57,14 +56,11 @@ pub(crate) struct GuestRecord {
 }
 
 impl GuestRecord {
-    pub(crate) fn new(host: Arc<dyn RunHost>, limits: Arc<Limits>, clock: Clock) -> Self {
+    pub(crate) fn new(host: Arc<dyn RunHost>, budget: Arc<Budget>, clock: Clock) -> Self {
         Self {
             host,
-            limits,
+            budget,
             clock,
-            events: AtomicU64::new(0),
-            event_bytes: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
             lines_dropped: AtomicU64::new(0),
             dropped_for: OnceLock::new(),
             denied: AtomicBool::new(false),
@@ -76,17 +72,12 @@ impl GuestRecord {
         &*self.host
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
-    /// Takes room for `count` events, all or none.
-    fn take_events(&self, count: u64) -> bool {
-        take(
-            &self.events,
-            count,
-            self.limits.value(LimitKey::GuestEvents),
-        )
+    pub(crate) fn limits(&self) -> &Limits {
+        self.budget.limits()
     }
 
     pub(crate) fn emit(&self, event: GuestEvent<'_>) -> Result<u64, EmitError> {
@@ -98,11 +89,23 @@ impl GuestRecord {
             return Err(EmitError::TooLarge);
         }
         let bytes = len(content).saturating_add(EVENT_OVERHEAD_BYTES);
-        let bytes_max = self.limits.value(LimitKey::GuestEventBytes);
-        if !take(&self.event_bytes, bytes, bytes_max) || !self.take_events(1) {
-            return Err(EmitError::Exhausted);
-        }
+        self.budget
+            .take(LimitKey::GuestEventBytes, bytes)
+            .and_then(|()| self.budget.take(LimitKey::GuestEvents, 1))
+            .map_err(|_reached| EmitError::Exhausted)?;
         self.host.emit(event).map_err(EmitError::Refused)
+    }
+
+    /// Counts a use of a language model against the run's budget.
+    pub(crate) fn spend_on_models(&self, tokens: u64, cost_usd: f64) -> Result<(), LimitReached> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float becomes the nearest integer of the range, and nothing below 0 comes here"
+        )]
+        let microusd = (cost_usd * MICROUSD_PER_USD).ceil() as u64;
+        self.budget.spend(LimitKey::LlmTokens, tokens)?;
+        self.budget.spend(LimitKey::LlmCostMicrousd, microusd)
     }
 
     /// Writes one log line, or counts it when there is no room for it. Fields beyond the bound of a line
@@ -126,37 +129,29 @@ impl GuestRecord {
         });
         let fields = fields.get(..fitting.count()).unwrap_or_default();
         let bytes = bytes.min(bytes_max.saturating_mul(2));
-        let log_bytes_max = self.limits.value(LimitKey::LogBytes);
-        if !take(&self.log_bytes, bytes, log_bytes_max) {
-            self.drop_line(LimitKey::LogBytes);
-            return Ok(());
-        }
-        if !self.take_events(1) {
-            self.drop_line(LimitKey::GuestEvents);
+        let room = self.budget.take(LimitKey::LogBytes, bytes);
+        if let Err(reached) = room.and_then(|()| self.budget.take(LimitKey::GuestEvents, 1)) {
+            self.lines_dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_for.get_or_init(|| reached);
             return Ok(());
         }
         self.host.log(level, origin, message, fields)
     }
 
-    fn drop_line(&self, key: LimitKey) {
-        self.lines_dropped.fetch_add(1, Ordering::Relaxed);
-        self.dropped_for.get_or_init(|| key);
-    }
-
     /// Writes down that log lines were dropped, if any were.
     pub(crate) fn finish(&self) {
         let lines = self.lines_dropped.swap(0, Ordering::Relaxed);
-        if let Some(&key) = self.dropped_for.get() {
-            self.host.logs_dropped(lines, self.reached(key));
+        if let Some(&reached) = self.dropped_for.get() {
+            self.host.logs_dropped(lines, reached);
         }
     }
 
     /// Enters a step; one for which there is no room has no id and leaves no trace.
     pub(crate) fn enter(self: &Arc<Self>, name: &str) -> Result<Node, RecordRefused> {
         let name = cut(name, NAME_BYTES_MAX);
-        let id = match self.take_events(2) {
-            true => Some(self.host.enter(name)?),
-            false => None,
+        let id = match self.budget.take(LimitKey::GuestEvents, 2) {
+            Ok(()) => Some(self.host.enter(name)?),
+            Err(_reached) => None,
         };
         Ok(Node {
             record: Arc::clone(self),
@@ -197,19 +192,8 @@ impl GuestRecord {
     }
 
     pub(crate) fn reached(&self, key: LimitKey) -> LimitReached {
-        LimitReached {
-            key,
-            limit: self.limits.get(key),
-        }
+        self.budget.reached(key)
     }
-}
-
-/// Adds `amount` to `used` unless that would exceed `max`.
-fn take(used: &AtomicU64, amount: u64, max: u64) -> bool {
-    used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        used.checked_add(amount).filter(|&sum| sum <= max)
-    })
-    .is_ok()
 }
 
 /// The longest prefix of at most `bytes_max` bytes that ends between two characters.

@@ -2,7 +2,7 @@
 
 use wasmtime::ResourceLimiter;
 
-use crate::limits::{Limit, LimitKey, LimitReached, Limits};
+use crate::limits::{Limit, LimitKey, LimitReached, Limits, Scope};
 
 /// Instances, memories and tables of one component, as counted by the store.
 const INSTANCES_MAX: usize = 64;
@@ -41,6 +41,7 @@ impl Sum {
             return Err(LimitReached {
                 key: self.key,
                 limit: self.limit,
+                scope: Scope::Run,
             });
         }
         self.used = sum;

@@ -22,6 +22,7 @@ mod program;
 mod run_host;
 mod state;
 mod stdio;
+mod wasi;
 
 pub use engine::{COMPONENT_BYTES_MAX, Engine, EngineError, EngineOptions};
 pub use failure::Failure;

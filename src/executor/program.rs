@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use wasmtime::Store;
 
@@ -14,8 +13,9 @@ use super::failure::{self, Failure};
 use super::guest_record::GuestRecord;
 use super::run_host::{RunHost, Unrecorded};
 use super::state::{HostState, Seed};
+use crate::capability::Policy;
 use crate::clock::Clock;
-use crate::limits::{LimitKey, LimitReached, Limits};
+use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 
 /// A skill's component, compiled and linked. It holds no state of any run.
@@ -30,8 +30,10 @@ pub struct Program {
 pub struct Call {
     /// What the guest's calls reach.
     pub host: Arc<dyn RunHost>,
-    /// The bounds on this call.
-    pub limits: Arc<Limits>,
+    /// What the run may do.
+    pub policy: Arc<Policy>,
+    /// The bounds on this call, and what of them is used.
+    pub budget: Arc<Budget>,
     /// What the guest's random numbers are made from.
     pub seed: Seed,
     /// A JSON object, as text.
@@ -69,8 +71,9 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
-        let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
-        let mut store = self.store(&record, call.seed)?;
+        let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
+        let fuel = record.budget().remaining(LimitKey::Fuel);
+        let mut store = self.store(&record, call.policy, call.seed)?;
         let guest = async {
             let skill = self.skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -79,10 +82,16 @@ impl Program {
             called.map_err(|error| failure::from_engine(&error, &record))
         };
         let ended = self.within_time(&record, guest).await;
+        let fuel_left = store.get_fuel().unwrap_or(0);
+        let spent = record
+            .budget()
+            .spend(LimitKey::Fuel, fuel.saturating_sub(fuel_left));
         store.data().finish();
         // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
-        let output = ended??.map_err(|error| failure::from_skill(&error, &record))?;
+        let ended = ended??;
+        spent?;
+        let output = ended.map_err(|error| failure::from_skill(&error, &record))?;
         let output_bytes = u64::try_from(output.len()).unwrap_or(u64::MAX);
         if output_bytes > record.limits().value(LimitKey::OutputBytes) {
             return Err(record.reached(LimitKey::OutputBytes).into());
@@ -96,8 +105,9 @@ impl Program {
     /// The guest traps or meets a limit.
     pub async fn describe(&self, limits: Arc<Limits>) -> Result<Descriptor, Failure> {
         let host = Arc::new(Unrecorded::default());
-        let record = Arc::new(GuestRecord::new(host, limits, self.clock.clone()));
-        let mut store = self.store(&record, Seed::default())?;
+        let budget = Arc::new(Budget::new(limits, None));
+        let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
+        let mut store = self.store(&record, Arc::default(), Seed::default())?;
         let guest = async {
             let skill = self.skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -117,13 +127,18 @@ impl Program {
         })
     }
 
-    fn store(&self, record: &Arc<GuestRecord>, seed: Seed) -> Result<Store<HostState>, Failure> {
+    fn store(
+        &self,
+        record: &Arc<GuestRecord>,
+        policy: Arc<Policy>,
+        seed: Seed,
+    ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let state = HostState::new(Arc::clone(record), &self.clock, seed);
+        let state = HostState::new(Arc::clone(record), policy, seed)?;
         let mut store = Store::new(self.skill.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
-            .set_fuel(limits.value(LimitKey::Fuel))
+            .set_fuel(record.budget().remaining(LimitKey::Fuel))
             .map_err(|error| Failure::new(OutcomeCode::Internal, error.to_string()))?;
         let crossing = limits
             .value(LimitKey::HostCallBytes)
@@ -142,26 +157,27 @@ impl Program {
         record: &GuestRecord,
         guest: impl Future<Output = T>,
     ) -> Result<T, LimitReached> {
-        let wall = Duration::from_millis(record.limits().value(LimitKey::WallTimeMs));
-        let cpu = Duration::from_millis(record.limits().value(LimitKey::CpuTimeMs));
+        let budget = record.budget();
+        budget.start(self.clock.stopwatch());
+        let wall = budget.wall_time_left();
         let mut guest = pin!(guest);
         let started = self.clock.stopwatch();
-        let mut used = Duration::ZERO;
         let metered = poll_fn(|cx| {
-            let before = started.elapsed();
+            let inside = budget.cpu_micros_inside();
+            let before = started.elapsed_micros();
             let polled = guest.as_mut().poll(cx);
-            let after = started.elapsed();
-            used = used.saturating_add(after.saturating_sub(before));
-            match polled {
-                Poll::Ready(ended) => Poll::Ready(Ok(ended)),
-                Poll::Pending if used >= cpu => {
-                    Poll::Ready(Err(record.reached(LimitKey::CpuTimeMs)))
-                }
+            let taken = started.elapsed_micros().saturating_sub(before);
+            // Runs inside this one that were polled with it have noted their part themselves.
+            let noted = budget.cpu_micros_inside().saturating_sub(inside);
+            let cpu = budget.spend_cpu(taken.saturating_sub(noted));
+            match (polled, cpu) {
+                (Poll::Ready(ended), _) => Poll::Ready(Ok(ended)),
+                (Poll::Pending, Err(reached)) => Poll::Ready(Err(reached)),
                 // Where every thread computes, timers fire late; a guest that computes comes by here.
-                Poll::Pending if after >= wall => {
+                (Poll::Pending, Ok(())) if started.elapsed() >= wall => {
                     Poll::Ready(Err(record.reached(LimitKey::WallTimeMs)))
                 }
-                Poll::Pending => Poll::Pending,
+                (Poll::Pending, Ok(())) => Poll::Pending,
             }
         });
         tokio::time::timeout(wall, metered)

@@ -1,24 +1,19 @@
 //! What one instance's host functions work on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::bindings::skillrun::skill::types::HostError;
+use super::failure::Failure;
 use super::guest_record::GuestRecord;
 use super::limiter::MemoryLimiter;
 use super::run_host::{Denial, LogOrigin};
 use super::stdio::LineStream;
-use crate::clock::{Clock, Stopwatch};
-use crate::limits::{LimitKey, LimitReached, Limits};
-
-/// Random bytes that a guest may ask for at once. Protects the host's heap.
-const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
-/// Host resources a guest may hold at once: steps, streams, timers. Protects the host's heap.
-pub(crate) const RESOURCES_MAX: usize = 10_000;
+use super::wasi;
+use crate::capability::{Capability, Policy};
+use crate::limits::{LimitKey, LimitReached};
 
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];
@@ -31,66 +26,68 @@ pub(crate) struct HostState {
     pub(crate) table: ResourceTable,
     /// Bounds memories and tables.
     pub(crate) limiter: MemoryLimiter,
-    /// Runs since the guest started.
-    started: Stopwatch,
-    /// Host calls that reached for something outside.
-    host_calls: u64,
+    /// What the run may do.
+    policy: Arc<Policy>,
     wasi: WasiCtx,
     stdout: LineStream,
     stderr: LineStream,
 }
 
 impl HostState {
-    pub(crate) fn new(record: Arc<GuestRecord>, clock: &Clock, seed: Seed) -> Self {
+    /// The state of a run that may do what `policy` says.
+    ///
+    /// # Errors
+    /// A folder that was granted cannot be opened.
+    pub(crate) fn new(
+        record: Arc<GuestRecord>,
+        policy: Arc<Policy>,
+        seed: Seed,
+    ) -> Result<Self, Failure> {
         let stdout = LineStream::new(Arc::clone(&record), LogOrigin::Stdout);
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
         let mut table = ResourceTable::new();
-        table.set_max_capacity(RESOURCES_MAX);
-        Self {
+        let resources_max = record.limits().value(LimitKey::Resources);
+        table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
+        Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
-            started: clock.stopwatch(),
-            host_calls: 0,
-            wasi: wasi(&stdout, &stderr, seed),
+            wasi: wasi::context(&policy, &stdout, &stderr, seed)?,
+            policy,
             stdout,
             stderr,
             record,
-        }
+        })
     }
 
     /// Milliseconds until the wall-time limit.
     pub(crate) fn remaining_ms(&self) -> u64 {
-        let wall = Duration::from_millis(self.limits().value(LimitKey::WallTimeMs));
-        let left = wall.saturating_sub(self.started.elapsed());
+        let left = self.record.budget().wall_time_left();
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Counts one host call that reaches for something outside, before anything else is done for it.
-    pub(crate) fn count_host_call(&mut self) -> Result<(), LimitReached> {
-        self.host_calls = self.host_calls.saturating_add(1);
-        if self.host_calls > self.limits().value(LimitKey::HostCalls) {
-            return Err(self.record.reached(LimitKey::HostCalls));
-        }
-        Ok(())
+    pub(crate) fn count_host_call(&self) -> Result<(), LimitReached> {
+        self.record.budget().take(LimitKey::HostCalls, 1)
     }
 
-    /// Refuses a host call for which no capability can be granted, and records that it was refused.
+    /// Answers a call of a host function behind which there is nobody: what the policy does not allow is
+    /// refused, and on record as refused; what it allows is not to be found.
     pub(crate) fn refuse(
         &mut self,
         capability: &str,
         wanted: &str,
-    ) -> Result<String, LimitReached> {
+        is_allowed: impl Fn(&Capability) -> bool,
+    ) -> Result<HostError, LimitReached> {
         self.count_host_call()?;
+        if self.policy.effective.iter().any(is_allowed) {
+            return Ok(HostError::NotFound(wanted.to_owned()));
+        }
         self.record.denied(Denial {
             capability,
-            rule: "not granted",
+            rule: self.policy.rule(capability),
             wanted,
         });
-        Ok(capability.to_owned())
-    }
-
-    fn limits(&self) -> &Limits {
-        self.record.limits()
+        Ok(HostError::Denied(capability.to_owned()))
     }
 
     /// Puts the last lines of the standard streams and the count of dropped ones on record.
@@ -108,24 +105,4 @@ impl WasiView for HostState {
             table: &mut self.table,
         }
     }
-}
-
-/// A WASI context in which nothing is granted: no folder, variable, argument, address or name look-up.
-/// Clocks and random numbers are there, and what is printed becomes log lines.
-fn wasi(stdout: &LineStream, stderr: &LineStream, seed: Seed) -> WasiCtx {
-    let mut secure = StdRng::from_seed(seed);
-    let insecure = StdRng::from_rng(&mut secure);
-    let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
-    let mut builder = WasiCtx::builder();
-    builder
-        .stdout(stdout.clone())
-        .stderr(stderr.clone())
-        .secure_random(secure)
-        .insecure_random(insecure)
-        .insecure_random_seed(insecure_seed)
-        .max_random_size(RANDOM_BYTES_MAX)
-        .allow_tcp(false)
-        .allow_udp(false)
-        .allow_ip_name_lookup(false);
-    builder.build()
 }

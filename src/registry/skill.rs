@@ -39,6 +39,8 @@ pub struct Skill {
     pub manifest: Manifest,
     /// The language it was written in, or `prompt`; none when nothing tells.
     pub flavor: Option<String>,
+    /// Whether it is a component that was loaded without a folder, and so without a manifest to ask in.
+    pub is_bare: bool,
     /// What is odd about it and does not hinder it.
     pub warnings: Vec<Finding>,
 }
@@ -110,6 +112,7 @@ fn read_wasm(path: &Path) -> Result<Skill, Problem> {
         component: Some(component),
         manifest: Manifest::default(),
         flavor: flavor.map(str::to_owned),
+        is_bare: true,
         warnings: Vec::new(),
     })
 }
@@ -143,6 +146,7 @@ fn read_folder(path: &Path, findings: &mut Findings) -> Option<Skill> {
         component: component.map(|(component, _)| component),
         manifest,
         flavor,
+        is_bare: false,
         warnings: Vec::new(),
     })
 }

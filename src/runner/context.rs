@@ -10,6 +10,7 @@ use super::executor::RunProfile;
 use crate::executor::Seed;
 use crate::id::RunId;
 use crate::ledger::Recorder;
+use crate::limits::Budget;
 
 tokio::task_local! {
     static CURRENT: RunContext;
@@ -23,6 +24,7 @@ struct Inner {
     recorder: Recorder,
     caller: Caller,
     profile: RunProfile,
+    budget: Arc<Budget>,
     seed: Seed,
     deadline: Duration,
     /// Below the caller's own, so that ending this run ends no other of the same caller.
@@ -37,7 +39,9 @@ impl RunContext {
         seed: Seed,
         deadline: Duration,
     ) -> Self {
+        let limits = Arc::clone(&profile.limits);
         Self(Arc::new(Inner {
+            budget: Arc::new(Budget::new(limits, caller.budget.clone())),
             cancellation: caller.cancellation.child_token(),
             recorder,
             caller,
@@ -109,6 +113,11 @@ impl RunContext {
         &self.0.profile
     }
 
+    /// What of its limits the run has used. A run inside it draws on it too.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.0.budget
+    }
+
     /// How many runs there are above this one.
     pub fn depth(&self) -> u64 {
         self.0.caller.depth
@@ -138,6 +147,8 @@ pub struct Caller {
     /// One of the caller's own beside it.
     own: Option<CancellationToken>,
     parent: Option<RunId>,
+    /// That of the run that the caller is.
+    budget: Option<Arc<Budget>>,
     depth: u64,
     trace_id: Option<String>,
     request_id: Option<String>,
@@ -156,6 +167,7 @@ impl Caller {
             cancellation: parent.cancellation().clone(),
             own: None,
             parent: Some(parent.run_id().clone()),
+            budget: Some(Arc::clone(parent.budget())),
             depth: parent.depth().saturating_add(1),
             trace_id: parent.0.caller.trace_id.clone(),
             request_id: parent.0.caller.request_id.clone(),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::context::RunContext;
 use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
-use crate::capability::Policy;
+use crate::capability::{Capability, Policy};
 use crate::executor::Failure;
 use crate::limits::{LimitError, LimitOverrides, Limits};
 use crate::outcome::OutcomeCode;
@@ -35,14 +35,24 @@ pub trait Executor: Send + Sync {
     ///
     /// # Errors
     /// The call's own limits are refused.
-    fn profile(&self, name: &str, call_limits: &LimitOverrides) -> Result<RunProfile, LimitError> {
+    fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {
         let _ = name;
-        let limits = Limits::default().with(crate::limits::Source::Call, call_limits)?;
+        let limits = Limits::default().with(crate::limits::Source::Call, &terms.limits)?;
         Ok(RunProfile {
             limits: Arc::new(limits),
             ..RunProfile::default()
         })
     }
+}
+
+/// What the caller of one run sets for it, on the operator's behalf.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// Limits, by key.
+    pub limits: LimitOverrides,
+    /// Capabilities that are granted to this run beside those of the configuration. Whoever may set
+    /// them is an operator: they come from a command line or an embedder and never over a network.
+    pub grants: Vec<Capability>,
 }
 
 /// What a run is held to.
@@ -53,7 +63,7 @@ pub struct RunProfile {
     /// SHA-256 of the component, in hexadecimal.
     pub component_digest: Option<String>,
     /// What the skill asked for and what it has.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// The bounds, each with its source.
     pub limits: Arc<Limits>,
 }

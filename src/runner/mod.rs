@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 pub use crate::executor::{Descriptor, EngineError, Failure};
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
 pub use error::{FailedRun, RunError};
-pub use executor::{Executor, ExecutorError, RunProfile};
+pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
 pub use skill_executor::SkillExecutor;
 pub use tool_result::{ContentBlock, ToolCallResult};
@@ -39,7 +39,7 @@ use crate::config;
 use crate::executor::Seed;
 use crate::id::RunId;
 use crate::ledger::{Head, Json, RunStarted, Store};
-use crate::limits::{LimitKey, LimitOverrides, LimitReached};
+use crate::limits::{LimitKey, LimitReached, Scope};
 use crate::outcome::OutcomeCode;
 
 /// The deadline of a call that sets none: as long as a wall-time limit may be. Protects from an
@@ -71,8 +71,8 @@ pub struct StartOptions {
     pub input: JsonObject,
     /// The id of the run; none: a new one.
     pub run_id: Option<RunId>,
-    /// Limits for this run alone.
-    pub limits: LimitOverrides,
+    /// Limits and grants for this run alone.
+    pub terms: Terms,
     /// Bounds the call as a whole, loading included and waiting for admission not.
     pub deadline: Duration,
 }
@@ -85,7 +85,7 @@ impl StartOptions {
             flavor: None,
             input,
             run_id: None,
-            limits: LimitOverrides::new(),
+            terms: Terms::default(),
             deadline: DEADLINE_DEFAULT,
         }
     }
@@ -241,12 +241,13 @@ impl Runner {
         if inner.shutdown.is_cancelled() {
             return Err(RunError::ShuttingDown);
         }
-        let profile = inner.executor.profile(&options.skill, &options.limits)?;
+        let profile = inner.executor.profile(&options.skill, &options.terms)?;
         let depth_limit = profile.limits.get(LimitKey::NestingDepth);
         if caller.depth() > depth_limit.value {
             return Err(RunError::TooDeep(LimitReached {
                 key: LimitKey::NestingDepth,
                 limit: depth_limit,
+                scope: Scope::Run,
             }));
         }
         let ticket = inner.admission.ask(caller.depth()).map_err(|_full| {
@@ -267,7 +268,7 @@ impl Runner {
             parent_run_id: caller.parent().cloned(),
             trace_id: caller.trace_id().map(str::to_owned),
             component_digest: profile.component_digest.clone(),
-            policy: Json::from_serialize(&profile.policy).ok(),
+            policy: Json::from_serialize(&*profile.policy).ok(),
             limits: Json::from_serialize(&*profile.limits).ok(),
             seed: Some(hex(&seed)),
             ..RunStarted::default()

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::context::RunContext;
-use super::executor::{Executor, ExecutorError, RunProfile};
+use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::journal::Journal;
 use super::json_object::JsonObject;
 use super::tool_result::{ContentBlock, ToolCallResult};
-use crate::capability::Policy;
+use crate::capability::{Grant, GrantSource, Policy};
 use crate::clock::Clock;
+use crate::config::Grants;
 use crate::executor::{
     Call, Descriptor, Engine, EngineError, EngineOptions, Failure, LoadError, Program,
 };
 use crate::ledger::Json;
-use crate::limits::{LimitError, LimitOverrides, Limits, Source};
+use crate::limits::{LimitError, Limits, Source};
 use crate::outcome::OutcomeCode;
 use crate::registry::{Registry, Skill};
 use crate::telemetry::chain;
@@ -26,6 +27,7 @@ pub struct SkillExecutor {
     registry: Registry,
     engine: Engine,
     limits: Limits,
+    grants: Grants,
 }
 
 impl SkillExecutor {
@@ -49,7 +51,15 @@ impl SkillExecutor {
             registry,
             engine,
             limits,
+            grants: Grants::default(),
         })
+    }
+
+    /// The same, with what the operator grants and sets for single skills.
+    #[must_use]
+    pub fn with_grants(mut self, grants: Grants) -> Self {
+        self.grants = grants;
+        self
     }
 
     /// Loads a skill and asks it what it is.
@@ -118,7 +128,8 @@ impl Executor for SkillExecutor {
         let called = program
             .call(Call {
                 host: Arc::new(Journal::new(cx, name, Arc::clone(&skill.body))),
-                limits: Arc::clone(&cx.profile().limits),
+                policy: Arc::clone(&cx.profile().policy),
+                budget: Arc::clone(cx.budget()),
                 seed: cx.seed(),
                 input: arguments.as_str().to_owned(),
             })
@@ -133,13 +144,16 @@ impl Executor for SkillExecutor {
         }
     }
 
-    fn profile(&self, name: &str, call_limits: &LimitOverrides) -> Result<RunProfile, LimitError> {
+    fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {
         let skill = self.registry.get(name);
         let mut limits = self.limits.clone();
+        if let Some(settings) = self.grants.skills.get(name) {
+            limits = limits.with(Source::Skill, &settings.limits)?;
+        }
         if let Some(skill) = &skill {
             limits = limits.with(Source::Manifest, &skill.manifest.limits)?;
         }
-        let limits = Arc::new(limits.with(Source::Call, call_limits)?);
+        let limits = Arc::new(limits.with(Source::Call, &terms.limits)?);
         let Some(skill) = skill else {
             return Ok(RunProfile {
                 limits,
@@ -149,9 +163,26 @@ impl Executor for SkillExecutor {
         Ok(RunProfile {
             flavor: skill.flavor.clone(),
             component_digest: skill.component.as_ref().map(|c| c.sha256.clone()),
-            policy: Policy::deny_all(skill.manifest.capabilities.clone()),
+            policy: Arc::new(self.policy(&skill, terms)),
             limits,
         })
+    }
+}
+
+impl SkillExecutor {
+    /// What the skill asks for and what it gets. A component without a folder has no manifest to ask
+    /// in, and whoever runs it names it and the grant in one breath: it asks for what the call grants.
+    fn policy(&self, skill: &Skill, terms: &Terms) -> Policy {
+        let mut granted = self.grants.of(&skill.name);
+        granted.extend(terms.grants.iter().map(|capability| Grant {
+            capability: capability.clone(),
+            source: GrantSource::Call,
+        }));
+        let requested = match skill.is_bare {
+            true => terms.grants.clone(),
+            false => skill.manifest.capabilities.clone(),
+        };
+        Policy::new(requested, granted)
     }
 }
 

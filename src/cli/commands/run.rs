@@ -20,7 +20,7 @@ use crate::id::RunId;
 use crate::ledger::{Head, Json};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::outcome::OutcomeCode;
-use crate::runner::{Caller, RunError, RunOutcome, Runner, RunnerOptions, StartOptions};
+use crate::runner::{Caller, RunError, RunOutcome, Runner, RunnerOptions, StartOptions, Terms};
 
 /// What `--json` prints of a run that has an answer.
 #[derive(Serialize)]
@@ -51,7 +51,10 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let cancellation = CancellationToken::new();
     let options = StartOptions {
         run_id: Some(run_id.clone()),
-        limits: limits(args.timeout),
+        terms: Terms {
+            limits: limits(args.timeout),
+            grants: args.grant,
+        },
         ..StartOptions::new(source.name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());

@@ -14,9 +14,9 @@ use crate::cli::table::table;
 use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::limits::{LimitKey, LimitOverrides, Limits};
+use crate::limits::{LimitKey, Limits};
 use crate::registry::{self, Finding, Position, Registry, Severity, Skill};
-use crate::runner::Executor;
+use crate::runner::{Executor, Terms};
 use crate::telemetry::chain;
 
 pub(crate) async fn skills(
@@ -101,7 +101,7 @@ async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::R
     let source = skill_source::find(argument, config)?;
     let clock = Clock::system();
     let executor = assemble::executor(source.registry.clone(), config, &clock)?;
-    let profile = executor.profile(&source.name, &LimitOverrides::new())?;
+    let profile = executor.profile(&source.name, &Terms::default())?;
     let descriptor = match source.registry.get(&source.name) {
         Some(skill) if skill.component.is_none() => None,
         _ => Some(executor.describe(&source.name).await?),

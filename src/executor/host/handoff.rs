@@ -1,3 +1,4 @@
+use crate::capability::Capability;
 use crate::executor::bindings::skillrun::skill::handoff::{Call, Host, HostError};
 use crate::executor::state::HostState;
 
@@ -7,8 +8,12 @@ impl Host for HostState {
         skill: String,
         _input: String,
     ) -> wasmtime::Result<Result<String, HostError>> {
-        let capability = self.refuse(&format!("skill:{skill}"), &skill)?;
-        Ok(Err(HostError::Denied(capability)))
+        let refused = self.refuse(
+            &format!("skill:{skill}"),
+            &skill,
+            |capability| matches!(capability, Capability::Skill { name } if name.as_str() == skill),
+        )?;
+        Ok(Err(refused))
     }
 
     fn invoke_all(

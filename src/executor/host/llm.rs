@@ -1,5 +1,6 @@
 use wasmtime::component::Resource;
 
+use crate::capability::Capability;
 use crate::executor::bindings::skillrun::skill::llm::{
     Chunk, Host, HostCompletion, HostError, Request, Response,
 };
@@ -14,16 +15,24 @@ pub enum Completion {}
 
 impl Host for HostState {
     fn generate(&mut self, request: Request) -> wasmtime::Result<Result<Response, HostError>> {
-        let capability = self.refuse(&format!("llm:{}", request.model), &request.model)?;
-        Ok(Err(HostError::Denied(capability)))
+        self.refuse_model(&request.model)
     }
 
     fn start(
         &mut self,
         request: Request,
     ) -> wasmtime::Result<Result<Resource<Completion>, HostError>> {
-        let capability = self.refuse(&format!("llm:{}", request.model), &request.model)?;
-        Ok(Err(HostError::Denied(capability)))
+        self.refuse_model(&request.model)
+    }
+}
+
+impl HostState {
+    fn refuse_model<T>(&mut self, model: &str) -> wasmtime::Result<Result<T, HostError>> {
+        let wanted = format!("llm:{model}");
+        let refused = self.refuse(&wanted, model, |capability| {
+            matches!(capability, Capability::Llm { .. }) && capability.to_string() == wanted
+        })?;
+        Ok(Err(refused))
     }
 }
 

@@ -12,6 +12,16 @@ impl Host for HostState {
             Ok(event) => event,
             Err(invalid) => return Ok(Err(invalid)),
         };
+        if let GuestEvent::LlmCall {
+            prompt_tokens,
+            output_tokens,
+            cost_usd,
+            ..
+        } = event
+        {
+            let tokens = prompt_tokens.saturating_add(output_tokens);
+            self.record.spend_on_models(tokens, cost_usd)?;
+        }
         match self.record.emit(event) {
             Ok(seq) => Ok(Ok(u32::try_from(seq).unwrap_or(u32::MAX))),
             Err(error) => convert_error(error).map(Err),
@@ -53,6 +63,10 @@ fn checked(event: &Event) -> Result<GuestEvent<'_>, RecordError> {
             output: &result.output,
             is_error: result.is_error,
         },
+        Event::LlmCall(call) if call.cost_usd.is_nan() || call.cost_usd < 0.0 => {
+            let reason = format!("cost-usd is {}: expected 0 or more", call.cost_usd);
+            return Err(RecordError::Invalid(reason));
+        }
         Event::LlmCall(call) => GuestEvent::LlmCall {
             model: &call.model,
             provider: &call.provider,

@@ -1,3 +1,4 @@
+use crate::capability::{Capability, tool_matches};
 use crate::executor::bindings::skillrun::skill::tools::{Answer, Call, Host, HostError, Tool};
 use crate::executor::state::HostState;
 
@@ -11,8 +12,10 @@ impl Host for HostState {
         name: String,
         _arguments: String,
     ) -> wasmtime::Result<Result<Answer, HostError>> {
-        let capability = self.refuse(&format!("tool:{name}"), &name)?;
-        Ok(Err(HostError::Denied(capability)))
+        let refused = self.refuse(&format!("tool:{name}"), &name, |capability| {
+            matches!(capability, Capability::Tool { pattern } if tool_matches(pattern, &name))
+        })?;
+        Ok(Err(refused))
     }
 
     fn invoke_all(

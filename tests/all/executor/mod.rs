@@ -8,7 +8,7 @@ use std::sync::Arc;
 use skillrun::clock::Clock;
 use skillrun::executor::{Call, Engine, EngineOptions, LoadError, Program, Unrecorded};
 use skillrun::ledger::Digest;
-use skillrun::limits::{LimitOverrides, Limits, Source};
+use skillrun::limits::{Budget, LimitOverrides, Limits, Source};
 use skillrun_test_artifacts::PROBE;
 
 /// The default limits but for these.
@@ -44,7 +44,8 @@ async fn probe(engine: &Engine) -> Arc<Program> {
 fn call(verb: &str, limits: Limits) -> Call {
     Call {
         host: Arc::new(Unrecorded::default()),
-        limits: Arc::new(limits),
+        policy: Arc::default(),
+        budget: Arc::new(Budget::new(Arc::new(limits), None)),
         seed: [7; 32],
         input: verb.to_owned(),
     }

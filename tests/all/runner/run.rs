@@ -31,7 +31,7 @@ async fn without_a_skill_nothing_is_written() {
 async fn refused_limits_write_nothing() {
     let bench = runner(|_, _| async { ok("1") });
     let mut options = skill();
-    options.limits.insert("wall_time_ms".to_owned(), 0);
+    options.terms.limits.insert("wall_time_ms".to_owned(), 0);
     let refused = bench.runner.run(Caller::new(), options).await;
     assert!(matches!(refused, Err(RunError::InvalidLimits(_))));
     assert_eq!(bench.ledgers(), 0);

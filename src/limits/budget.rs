@@ -1,0 +1,238 @@
+//! What a run has used up, and with it every run that it is inside of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::{LimitKey, LimitReached, Limits, Scope};
+use crate::clock::Stopwatch;
+
+/// What one run may use and has used. A run inside another draws on both budgets, so that handing work
+/// on gains nothing. It starts empty and ends with the run.
+#[derive(Debug)]
+pub struct Budget {
+    limits: Arc<Limits>,
+    used: Vec<AtomicU64>,
+    /// Microseconds of processor time; the limit is in milliseconds.
+    cpu_micros: AtomicU64,
+    /// The part of it that runs inside this one used.
+    cpu_micros_inside: AtomicU64,
+    /// Runs since the guest started.
+    started: OnceLock<Stopwatch>,
+    parent: Option<Arc<Self>>,
+}
+
+const MICROS_PER_MS: u64 = 1000;
+
+impl Budget {
+    /// The budget of a run that is inside `parent`, or inside none.
+    pub fn new(limits: Arc<Limits>, parent: Option<Arc<Self>>) -> Self {
+        Self {
+            limits,
+            used: LimitKey::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            cpu_micros: AtomicU64::new(0),
+            cpu_micros_inside: AtomicU64::new(0),
+            started: OnceLock::new(),
+            parent,
+        }
+    }
+
+    /// The limits of this run.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What is said when this run's own limit is reached.
+    pub fn reached(&self, key: LimitKey) -> LimitReached {
+        LimitReached {
+            key,
+            limit: self.limits.get(key),
+            scope: Scope::Run,
+        }
+    }
+
+    /// Uses up `amount`, or nothing when that would be more than this run or one above it may.
+    ///
+    /// # Errors
+    /// The limit that is in the way.
+    pub fn take(&self, key: LimitKey, amount: u64) -> Result<(), LimitReached> {
+        let used = self.slot(key);
+        let max = self.limits.value(key);
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(amount).filter(|&sum| sum <= max)
+        })
+        .map_err(|_| self.reached(key))?;
+        let Some(parent) = &self.parent else {
+            return Ok(());
+        };
+        parent.take(key, amount).map_err(|reached| {
+            used.fetch_sub(amount, Ordering::Relaxed);
+            reached.above()
+        })
+    }
+
+    /// Notes what has been used already and cannot be refused any more.
+    ///
+    /// # Errors
+    /// The first limit, from this run upwards, that is exceeded now.
+    pub fn spend(&self, key: LimitKey, amount: u64) -> Result<(), LimitReached> {
+        let used = self.slot(key);
+        let before = used.fetch_add(amount, Ordering::Relaxed);
+        let own = if before.saturating_add(amount) > self.limits.value(key) {
+            Err(self.reached(key))
+        } else {
+            Ok(())
+        };
+        let above = match &self.parent {
+            Some(parent) => parent.spend(key, amount).map_err(LimitReached::above),
+            None => Ok(()),
+        };
+        own.and(above)
+    }
+
+    /// How much is left, of this run's own budget and of those above it.
+    pub fn remaining(&self, key: LimitKey) -> u64 {
+        let own = self.own_remaining(key);
+        match &self.parent {
+            Some(parent) => own.min(parent.remaining(key)),
+            None => own,
+        }
+    }
+
+    fn own_remaining(&self, key: LimitKey) -> u64 {
+        self.limits.value(key).saturating_sub(self.used(key))
+    }
+
+    /// What is said when nothing is left: the limit, of this run's and of those above it, that leaves
+    /// the least.
+    pub fn tightest(&self, key: LimitKey) -> LimitReached {
+        match &self.parent {
+            Some(parent) if parent.remaining(key) < self.own_remaining(key) => {
+                parent.tightest(key).above()
+            }
+            _ => self.reached(key),
+        }
+    }
+
+    /// How much has been used of this run's own budget.
+    pub fn used(&self, key: LimitKey) -> u64 {
+        self.slot(key).load(Ordering::Relaxed)
+    }
+
+    /// Notes processor time. Of the time in which a run was polled, that of runs inside it is its own
+    /// only once.
+    ///
+    /// # Errors
+    /// The first limit, from this run upwards, that is used up.
+    pub fn spend_cpu(&self, micros: u64) -> Result<(), LimitReached> {
+        let before = self.cpu_micros.fetch_add(micros, Ordering::Relaxed);
+        let max = self.limits.value(LimitKey::CpuTimeMs);
+        let own = if before.saturating_add(micros) >= max.saturating_mul(MICROS_PER_MS) {
+            Err(self.reached(LimitKey::CpuTimeMs))
+        } else {
+            Ok(())
+        };
+        let Some(parent) = &self.parent else {
+            return own;
+        };
+        parent
+            .cpu_micros_inside
+            .fetch_add(micros, Ordering::Relaxed);
+        own.and(parent.spend_cpu(micros).map_err(LimitReached::above))
+    }
+
+    /// Processor time, in microseconds, of the runs inside this one so far.
+    pub fn cpu_micros_inside(&self) -> u64 {
+        self.cpu_micros_inside.load(Ordering::Relaxed)
+    }
+
+    /// Starts the wall time. Later calls change nothing.
+    pub fn start(&self, stopwatch: Stopwatch) {
+        self.started.get_or_init(|| stopwatch);
+    }
+
+    /// Wall time that is left to this run, and to those above it.
+    pub fn wall_time_left(&self) -> Duration {
+        let wall = Duration::from_millis(self.limits.value(LimitKey::WallTimeMs));
+        let gone = self
+            .started
+            .get()
+            .map_or(Duration::ZERO, Stopwatch::elapsed);
+        let own = wall.saturating_sub(gone);
+        match &self.parent {
+            Some(parent) => own.min(parent.wall_time_left()),
+            None => own,
+        }
+    }
+
+    fn slot(&self, key: LimitKey) -> &AtomicU64 {
+        // One slot was made for every key; the fallback keeps this free of panics and is never met.
+        static NONE: AtomicU64 = AtomicU64::new(u64::MAX);
+        self.used.get(key as usize).unwrap_or(&NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::Budget;
+    use crate::clock::{Clock, Timestamp};
+    use crate::limits::{LimitKey, LimitOverrides, Limits, Scope, Source};
+
+    fn limits(key: &str, value: i64) -> Arc<Limits> {
+        let overrides = LimitOverrides::from([(key.to_owned(), value)]);
+        Arc::new(Limits::default().with(Source::Config, &overrides).unwrap())
+    }
+
+    #[test]
+    fn a_run_inside_another_draws_on_both() {
+        let outer = Arc::new(Budget::new(limits("host_calls", 5), None));
+        let inner = Budget::new(limits("host_calls", 4), Some(Arc::clone(&outer)));
+        let second = Budget::new(limits("host_calls", 4), Some(Arc::clone(&outer)));
+        inner.take(LimitKey::HostCalls, 4).unwrap();
+        assert_eq!(second.remaining(LimitKey::HostCalls), 1);
+        assert_eq!(second.tightest(LimitKey::HostCalls).scope, Scope::Above);
+        assert_eq!(inner.tightest(LimitKey::HostCalls).scope, Scope::Run);
+        let own = inner.take(LimitKey::HostCalls, 1).unwrap_err();
+        assert_eq!((own.limit.value, own.scope), (4, Scope::Run));
+        let above = second.take(LimitKey::HostCalls, 2).unwrap_err();
+        assert_eq!((above.limit.value, above.scope), (5, Scope::Above));
+        // What was refused above was not used below.
+        assert_eq!(second.used(LimitKey::HostCalls), 0);
+        second.take(LimitKey::HostCalls, 1).unwrap();
+    }
+
+    #[test]
+    fn what_is_spent_is_counted_also_when_it_is_too_much() {
+        let outer = Arc::new(Budget::new(limits("fuel", 10), None));
+        let inner = Budget::new(limits("fuel", 100), Some(Arc::clone(&outer)));
+        let reached = inner.spend(LimitKey::Fuel, 11).unwrap_err();
+        assert_eq!(reached.scope, Scope::Above);
+        assert_eq!(outer.used(LimitKey::Fuel), 11);
+    }
+
+    #[test]
+    fn processor_time_flows_upwards() {
+        let outer = Arc::new(Budget::new(limits("cpu_time_ms", 2), None));
+        let inner = Budget::new(limits("cpu_time_ms", 1), Some(Arc::clone(&outer)));
+        assert_eq!(inner.spend_cpu(1_000).unwrap_err().scope, Scope::Run);
+        assert_eq!(outer.cpu_micros_inside(), 1_000);
+        assert!(outer.spend_cpu(999).is_ok());
+        assert_eq!(outer.spend_cpu(1).unwrap_err().scope, Scope::Run);
+    }
+
+    #[test]
+    fn no_run_outlives_the_one_above_it() {
+        let clock = Clock::manual(Timestamp::from_unix_micros(0));
+        let outer = Arc::new(Budget::new(limits("wall_time_ms", 10), None));
+        let inner = Budget::new(limits("wall_time_ms", 9), Some(Arc::clone(&outer)));
+        outer.start(clock.stopwatch());
+        clock.advance(Duration::from_millis(4));
+        inner.start(clock.stopwatch());
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(inner.wall_time_left(), Duration::from_millis(5));
+        assert_eq!(outer.wall_time_left(), Duration::from_millis(5));
+    }
+}
