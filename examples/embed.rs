@@ -9,11 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use skillrun::clock::Clock;
-use skillrun::config::{Admission, Durability};
+use skillrun::config::{Admission, Durability, Loading};
 use skillrun::ledger::{Store, StoreOptions};
 use skillrun::limits::Limits;
 use skillrun::registry::{Registry, Skill};
-use skillrun::runner::{Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, StartOptions};
+use skillrun::runner::{
+    Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +28,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let skill = Skill::from_wasm(Path::new(component))?;
     let name = skill.name.to_string();
     let clock = Clock::system();
-    let executor = SkillExecutor::new(Registry::of([skill]), Limits::default(), 1, clock.clone())?;
+    let executor = SkillExecutor::new(SkillExecutorOptions {
+        registry: Registry::of([skill]),
+        limits: Limits::default(),
+        instances_max: 1,
+        loading: Loading::default(),
+        cache_dir: None,
+        clock: clock.clone(),
+    })?;
     let runner = Runner::new(RunnerOptions {
         store: Store::open(StoreOptions {
             runs_dir: runs_dir.into(),

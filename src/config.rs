@@ -20,9 +20,16 @@ const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Runs that may go on at once at most: more pool slots than this exhaust the address space of a
 /// process.
-const RUNS_AT_ONCE_MAX: usize = 10_000;
+const RUNS_AT_ONCE_MAX: u64 = 10_000;
 /// Runs that may wait for admission at most; each holds its input in memory.
-const QUEUE_MAX: usize = 100_000;
+const QUEUE_MAX: u64 = 100_000;
+
+/// The largest `engine.component_bytes_max`. The largest components in use, a Python interpreter with
+/// libraries, have 20 to 40 MiB. Nobody reads more of a file than this, so it protects the memory of
+/// whoever looks at a component, too.
+pub const COMPONENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The largest `engine.compile_time_ms`: ten minutes.
+const COMPILE_TIME_MS_MAX: u64 = 600_000;
 
 /// What a finished append promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,7 +46,7 @@ pub enum Durability {
 /// Everything that an operator can set, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The home folder; it holds `config.toml`, `skills/` and `runs/`.
+    /// The home folder; it holds `config.toml`, `skills/`, `runs/` and `cache/`.
     pub home: PathBuf,
     /// The limits of every run, before a manifest lowers or a call replaces them.
     pub limits: Limits,
@@ -47,6 +54,8 @@ pub struct Config {
     pub durability: Durability,
     /// How many runs are admitted.
     pub runs: Admission,
+    /// Bounds on what is compiled.
+    pub loading: Loading,
 }
 
 /// Bounds on runs that go on at once, from `[runs]`.
@@ -68,12 +77,35 @@ impl Default for Admission {
     }
 }
 
+/// Bounds on the loading of a component, from `[engine]`. A component that is loaded has been paid for,
+/// so these are no limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Loading {
+    /// Bytes of a component, 1 to [`COMPONENT_BYTES_MAX`]. Protects the compiler, whose memory and time
+    /// grow with them.
+    pub component_bytes_max: u64,
+    /// Milliseconds for which whoever asks for a component waits for its compilation, 1 to 600,000.
+    /// Protects callers from a component that takes for ever.
+    pub compile_time_ms: u64,
+}
+
+impl Default for Loading {
+    fn default() -> Self {
+        Self {
+            component_bytes_max: 64 * 1024 * 1024,
+            compile_time_ms: 60_000,
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
     limits: LimitOverrides,
     ledger: LedgerSection,
     runs: Admission,
+    engine: Loading,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -129,16 +161,29 @@ impl Config {
         let limits = Limits::default().with(Source::Config, &file.limits)?;
         check(
             "runs.at_once_max",
-            file.runs.at_once_max,
+            u64_of(file.runs.at_once_max),
             1,
             RUNS_AT_ONCE_MAX,
         )?;
-        check("runs.queue_max", file.runs.queue_max, 0, QUEUE_MAX)?;
+        check("runs.queue_max", u64_of(file.runs.queue_max), 0, QUEUE_MAX)?;
+        check(
+            "engine.component_bytes_max",
+            file.engine.component_bytes_max,
+            1,
+            COMPONENT_BYTES_MAX,
+        )?;
+        check(
+            "engine.compile_time_ms",
+            file.engine.compile_time_ms,
+            1,
+            COMPILE_TIME_MS_MAX,
+        )?;
         Ok(Self {
             home: home.to_owned(),
             limits,
             durability: file.ledger.durability,
             runs: file.runs,
+            loading: file.engine,
         })
     }
 
@@ -151,9 +196,14 @@ impl Config {
     pub fn runs_dir(&self) -> PathBuf {
         self.home.join("runs")
     }
+
+    /// Where compiled components are kept. It may be deleted at any time.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.home.join("cache")
+    }
 }
 
-fn check(key: &'static str, value: usize, min: usize, max: usize) -> Result<(), ConfigProblem> {
+fn check(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigProblem> {
     if (min..=max).contains(&value) {
         Ok(())
     } else {
@@ -164,6 +214,10 @@ fn check(key: &'static str, value: usize, min: usize, max: usize) -> Result<(), 
             max,
         })
     }
+}
+
+fn u64_of(value: usize) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 /// Why there is no configuration.
@@ -214,11 +268,11 @@ pub enum ConfigProblem {
         /// The key.
         key: &'static str,
         /// The value as given.
-        value: usize,
+        value: u64,
         /// The smallest value accepted.
-        min: usize,
+        min: u64,
         /// The largest value accepted.
-        max: usize,
+        max: u64,
     },
 }
 
@@ -257,6 +311,16 @@ mod tests {
             ("[limits]\nfuel = 0", "fuel"),
             ("[runs]\nat_once_max = 0", "runs.at_once_max"),
             ("[ledger]\ndurability = \"none\"", "durability"),
+            (
+                "[engine]\ncomponent_bytes_max = 268435457",
+                "engine.component_bytes_max",
+            ),
+            ("[engine]\ncomponent_bytes_max = 0", "expected 1 to"),
+            (
+                "[engine]\ncompile_time_ms = 600001",
+                "engine.compile_time_ms = 600001 is out of range: expected 1 to 600000",
+            ),
+            ("[engine]\ncompile_time = 1", "compile_time"),
         ] {
             let problem = parse(text).unwrap_err().to_string();
             assert!(problem.contains(part), "{text:?}: {problem}");

@@ -14,15 +14,22 @@
 //! use skillrun::config::Config;
 //! use skillrun::ledger::{Store, StoreOptions};
 //! use skillrun::registry::Registry;
-//! use skillrun::runner::{Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, StartOptions};
+//! use skillrun::runner::{
+//!     Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions,
+//! };
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::load(Path::new("/var/lib/skillrun"))?;
 //! let clock = Clock::system();
-//! let registry = Registry::load(&config.skills_dir());
-//! let executor =
-//!     SkillExecutor::new(registry, config.limits.clone(), config.runs.at_once_max, clock.clone())?;
+//! let executor = SkillExecutor::new(SkillExecutorOptions {
+//!     registry: Registry::load(&config.skills_dir()),
+//!     limits: config.limits.clone(),
+//!     instances_max: config.runs.at_once_max,
+//!     loading: config.loading,
+//!     cache_dir: Some(config.cache_dir()),
+//!     clock: clock.clone(),
+//! })?;
 //! let runner = Runner::new(RunnerOptions {
 //!     store: Store::open(StoreOptions {
 //!         runs_dir: config.runs_dir(),

@@ -8,13 +8,13 @@ use std::thread;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use skillrun::clock::Clock;
-use skillrun::config::{Admission, Durability};
+use skillrun::config::{Admission, Durability, Loading};
 use skillrun::ledger::{Store, StoreOptions};
 use skillrun::limits::Limits;
 use skillrun::registry::{Registry, Skill};
 use skillrun::runner::{
     Caller, Executor, ExecutorError, JsonObject, RunContext, RunOutcome, Runner, RunnerOptions,
-    SkillExecutor, StartOptions, ToolCallResult,
+    SkillExecutor, SkillExecutorOptions, StartOptions, ToolCallResult,
 };
 
 pub(crate) struct Ours {
@@ -27,7 +27,14 @@ impl Ours {
     pub(crate) fn new(wasm: &Path, folder: &Path) -> Result<Self> {
         let registry = Registry::of([Skill::from_wasm(wasm)?]);
         Ok(Self {
-            executor: SkillExecutor::new(registry, Limits::default(), 256, Clock::system())?,
+            executor: SkillExecutor::new(SkillExecutorOptions {
+                registry,
+                limits: Limits::default(),
+                instances_max: 256,
+                loading: Loading::default(),
+                cache_dir: None,
+                clock: Clock::system(),
+            })?,
             folder: folder.to_owned(),
             folders: AtomicU32::new(0),
         })

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
-use crate::runner::{EngineError, SkillExecutor};
+use crate::runner::{EngineError, SkillExecutor, SkillExecutorOptions};
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
 const INSTANCES_MAX: usize = 16;
@@ -23,10 +23,12 @@ pub(crate) fn executor(
     clock: &Clock,
 ) -> Result<SkillExecutor, EngineError> {
     let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
-    SkillExecutor::new(
+    SkillExecutor::new(SkillExecutorOptions {
         registry,
-        config.limits.clone(),
+        limits: config.limits.clone(),
         instances_max,
-        clock.clone(),
-    )
+        loading: config.loading,
+        cache_dir: Some(config.cache_dir()),
+        clock: clock.clone(),
+    })
 }

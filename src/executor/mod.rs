@@ -23,7 +23,7 @@ mod run_host;
 mod state;
 mod stdio;
 
-pub use engine::{COMPONENT_BYTES_MAX, Engine, EngineError, EngineOptions};
+pub use engine::{Engine, EngineError, EngineOptions};
 pub use failure::Failure;
 pub use load_error::LoadError;
 pub use program::{Call, Descriptor, Program};

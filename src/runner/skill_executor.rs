@@ -1,5 +1,6 @@
 //! The executor that runs installed skills: registry and engine together.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use super::json_object::JsonObject;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use crate::capability::Policy;
 use crate::clock::Clock;
+use crate::config::Loading;
 use crate::executor::{
     Call, Descriptor, Engine, EngineError, EngineOptions, Failure, LoadError, Program,
 };
@@ -28,27 +30,41 @@ pub struct SkillExecutor {
     limits: Limits,
 }
 
+/// What a [`SkillExecutor`] is made of.
+#[derive(Debug, Clone)]
+pub struct SkillExecutorOptions {
+    /// The skills that it runs.
+    pub registry: Registry,
+    /// What each run is held to, unless the skill's manifest asks for less.
+    pub limits: Limits,
+    /// Instances at once; admit no more runs than that.
+    pub instances_max: usize,
+    /// Bounds on what is compiled.
+    pub loading: Loading,
+    /// Where compiled components are kept for the next process; nowhere when it is not given. It is
+    /// made for its owner alone when there is none.
+    pub cache_dir: Option<PathBuf>,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
 impl SkillExecutor {
-    /// An executor for the skills of `registry`, each held to `limits` unless its manifest asks for
-    /// less. It can hold `instances_max` instances at once; admit no more runs than that.
+    /// An executor for the skills of a registry.
     ///
     /// # Errors
     /// The machine cannot reserve so large a pool.
-    pub fn new(
-        registry: Registry,
-        limits: Limits,
-        instances_max: usize,
-        clock: Clock,
-    ) -> Result<Self, EngineError> {
+    pub fn new(options: SkillExecutorOptions) -> Result<Self, EngineError> {
         let engine = Engine::new(EngineOptions {
-            instances_max,
-            limits: limits.clone(),
-            clock,
+            instances_max: options.instances_max,
+            limits: options.limits.clone(),
+            loading: options.loading,
+            cache_dir: options.cache_dir,
+            clock: options.clock,
         })?;
         Ok(Self {
-            registry,
+            registry: options.registry,
             engine,
-            limits,
+            limits: options.limits,
         })
     }
 
