@@ -11,9 +11,10 @@ use std::sync::Arc;
 use skillrun::clock::Clock;
 use skillrun::config::{Admission, Durability};
 use skillrun::ledger::{Store, StoreOptions};
-use skillrun::limits::Limits;
 use skillrun::registry::{Registry, Skill};
-use skillrun::runner::{Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, StartOptions};
+use skillrun::runner::{
+    Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +27,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let skill = Skill::from_wasm(Path::new(component))?;
     let name = skill.name.to_string();
     let clock = Clock::system();
-    let executor = SkillExecutor::new(Registry::of([skill]), Limits::default(), 1, clock.clone())?;
+    let executor = SkillExecutor::new(SkillExecutorOptions {
+        instances_max: 1,
+        ..SkillExecutorOptions::new(Registry::of([skill]), clock.clone())
+    })?;
     let runner = Runner::new(RunnerOptions {
         store: Store::open(StoreOptions {
             runs_dir: runs_dir.into(),

@@ -3,13 +3,15 @@
 //! An unknown key, a wrong type or a value out of range stops the load with file and key, and with the
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
-use crate::limits::{LimitError, LimitOverrides, Limits, Source};
+use crate::limits::{LimitError, LimitOverrides, Limits};
 
 /// The environment variable that names the home folder.
 pub const HOME_VARIABLE: &str = "SKILLRUN_HOME";
@@ -20,11 +22,10 @@ pub const CONFIG_FILE: &str = "config.toml";
 /// Bytes of a configuration file; a larger one is not ours.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Runs that may go on at once at most: more pool slots than this exhaust the address space of a
-/// process.
-const RUNS_AT_ONCE_MAX: usize = 10_000;
-/// Runs that may wait for admission at most; each holds its input in memory.
-const QUEUE_MAX: usize = 100_000;
+/// The largest `engine.component_bytes_max`. The largest components in use, a Python interpreter with
+/// libraries, have 20 to 40 MiB. Nobody reads more of a file than this, so it protects the memory of
+/// whoever looks at a component, too.
+pub const COMPONENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What a finished append promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ pub enum Durability {
 /// Everything that an operator can set, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The home folder; it holds `config.toml`, `skills/` and `runs/`.
+    /// The home folder; it holds `config.toml`, `skills/`, `runs/` and `cache/`.
     pub home: PathBuf,
     /// The limits of every run, before a manifest lowers or a call replaces them.
     pub limits: Limits,
@@ -49,6 +50,8 @@ pub struct Config {
     pub durability: Durability,
     /// How many runs are admitted.
     pub runs: Admission,
+    /// Bounds on what is compiled.
+    pub loading: Loading,
     /// What skills are granted.
     pub grants: Grants,
     /// Values that the host puts into outgoing requests, by name.
@@ -138,45 +141,25 @@ impl Default for Admission {
     }
 }
 
-/// Values of limits as they stand in the file, each with its place.
-type LimitsSection = BTreeMap<toml::Spanned<String>, i64>;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct File {
-    limits: LimitsSection,
-    ledger: LedgerSection,
-    runs: RunsSection,
-    capabilities: CapabilitiesSection,
-    skills: BTreeMap<SkillName, SkillSection>,
-    secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
-    http: Http,
+/// Bounds on the loading of a component, from `[engine]`. A component that is loaded has been paid for,
+/// so these are no limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loading {
+    /// Bytes of a component, 1 to [`COMPONENT_BYTES_MAX`]. Protects the compiler, whose memory and time
+    /// grow with them.
+    pub component_bytes_max: u64,
+    /// Milliseconds for which whoever asks for a component waits for its compilation, 1 to 600,000.
+    /// Protects callers from a component that takes for ever.
+    pub compile_time_ms: u64,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RunsSection {
-    at_once_max: Option<toml::Spanned<usize>>,
-    queue_max: Option<toml::Spanned<usize>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct CapabilitiesSection {
-    grant: Vec<toml::Spanned<String>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SkillSection {
-    grant: Vec<toml::Spanned<String>>,
-    limits: LimitsSection,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct LedgerSection {
-    durability: Durability,
+impl Default for Loading {
+    fn default() -> Self {
+        Self {
+            component_bytes_max: 64 * 1024 * 1024,
+            compile_time_ms: 60_000,
+        }
+    }
 }
 
 impl Config {
@@ -217,53 +200,7 @@ impl Config {
             }
             Ok(_) => std::fs::read_to_string(&path).map_err(unreadable)?,
         };
-        Self::parse(home, &text).map_err(|problem| ConfigError::Invalid { path, problem })
-    }
-
-    fn parse(home: &Path, text: &str) -> Result<Self, ConfigProblem> {
-        let file: File =
-            toml::from_str(text).map_err(|error| ConfigProblem::Syntax(Box::new(error)))?;
-        let place = Place(text);
-        let defaults = Admission::default();
-        let runs = Admission {
-            at_once_max: match &file.runs.at_once_max {
-                Some(value) => place.within("runs.at_once_max", value, 1, RUNS_AT_ONCE_MAX)?,
-                None => defaults.at_once_max,
-            },
-            queue_max: match &file.runs.queue_max {
-                Some(value) => place.within("runs.queue_max", value, 0, QUEUE_MAX)?,
-                None => defaults.queue_max,
-            },
-        };
-        let overrides = place.limits(file.limits)?;
-        let limits = Limits::default()
-            .with(Source::Config, &overrides)
-            .map_err(|problem| ConfigProblem::Limit { line: 1, problem })?;
-        let mut skills = BTreeMap::new();
-        for (name, section) in file.skills {
-            let settings = SkillSettings {
-                grant: place.grants(section.grant)?,
-                limits: place.limits(section.limits)?,
-            };
-            skills.insert(name, settings);
-        }
-        let mut secrets = BTreeMap::new();
-        for (name, source) in file.secrets {
-            place.secret(&name, &source)?;
-            secrets.insert(name, source.into_inner());
-        }
-        Ok(Self {
-            home: home.to_owned(),
-            limits,
-            durability: file.ledger.durability,
-            runs,
-            grants: Grants {
-                every_skill: place.grants(file.capabilities.grant)?,
-                skills,
-            },
-            secrets,
-            http: file.http,
-        })
+        file::parse(home, &text).map_err(|problem| ConfigError::Invalid { path, problem })
     }
 
     /// Where skills are installed.
@@ -275,101 +212,10 @@ impl Config {
     pub fn runs_dir(&self) -> PathBuf {
         self.home.join("runs")
     }
-}
 
-/// The text of a configuration, in which values have their place.
-struct Place<'t>(&'t str);
-
-impl Place<'_> {
-    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
-        let before = self.0.get(..spanned.span().start).unwrap_or_default();
-        before.matches('\n').count() + 1
-    }
-
-    fn within(
-        &self,
-        key: &'static str,
-        value: &toml::Spanned<usize>,
-        min: usize,
-        max: usize,
-    ) -> Result<usize, ConfigProblem> {
-        let line = self.line(value);
-        let value = *value.get_ref();
-        if (min..=max).contains(&value) {
-            return Ok(value);
-        }
-        Err(ConfigProblem::OutOfRange {
-            line,
-            key,
-            value,
-            min,
-            max,
-        })
-    }
-
-    fn limits(&self, section: LimitsSection) -> Result<LimitOverrides, ConfigProblem> {
-        let mut overrides = LimitOverrides::new();
-        for (key, value) in section {
-            let line = self.line(&key);
-            let one = LimitOverrides::from([(key.into_inner(), value)]);
-            Limits::default()
-                .with(Source::Config, &one)
-                .map_err(|problem| ConfigProblem::Limit { line, problem })?;
-            overrides.extend(one);
-        }
-        Ok(overrides)
-    }
-
-    fn grants(
-        &self,
-        section: Vec<toml::Spanned<String>>,
-    ) -> Result<Vec<Capability>, ConfigProblem> {
-        let grant = |entry: toml::Spanned<String>| {
-            let line = self.line(&entry);
-            let parsed = entry.into_inner().parse::<Capability>();
-            let capability =
-                parsed.map_err(|problem| ConfigProblem::Capability { line, problem })?;
-            if capability.is_grantable() {
-                Ok(capability)
-            } else {
-                let capability = capability.to_string();
-                Err(ConfigProblem::NotGrantable { line, capability })
-            }
-        };
-        section.into_iter().map(grant).collect()
-    }
-
-    fn secret(
-        &self,
-        name: &str,
-        source: &toml::Spanned<SecretSource>,
-    ) -> Result<(), ConfigProblem> {
-        let line = self.line(source);
-        let key = format!("secrets.{name}");
-        let invalid = |expected| ConfigProblem::Secret {
-            line,
-            key: key.clone(),
-            expected,
-        };
-        let is_name = format!("secret:{name}").parse::<Capability>().is_ok();
-        let source = source.get_ref();
-        let is_url = format!("net:{}#GET", source.url)
-            .parse::<Capability>()
-            .is_ok();
-        let is_text = |text: &str| text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
-        if !is_name {
-            Err(invalid("a name of letters, digits and _"))
-        } else if source.file.is_some() == source.env.is_some() {
-            Err(invalid("either file or env"))
-        } else if !is_url {
-            Err(invalid("url = \"https://host[:port]/path-prefix\""))
-        } else if http::HeaderName::from_bytes(source.header.as_bytes()).is_err() {
-            Err(invalid("header = the name of a header field"))
-        } else if !is_text(&source.prefix) {
-            Err(invalid("a prefix of printable ASCII"))
-        } else {
-            Ok(())
-        }
+    /// Where compiled components are kept. It may be deleted at any time.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.home.join("cache")
     }
 }
 
@@ -429,11 +275,11 @@ pub enum ConfigProblem {
         /// The key.
         key: &'static str,
         /// The value as given.
-        value: usize,
+        value: u64,
         /// The smallest value accepted.
-        min: usize,
+        min: u64,
         /// The largest value accepted.
-        max: usize,
+        max: u64,
     },
     /// A grant that is no capability.
     #[error("line {line}")]
@@ -462,85 +308,4 @@ pub enum ConfigProblem {
         /// What should stand there.
         expected: &'static str,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::{Config, ConfigProblem, Durability};
-    use crate::capability::GrantSource;
-    use crate::limits::{LimitKey, Source};
-    use crate::telemetry::chain;
-
-    fn parse(text: &str) -> Result<Config, ConfigProblem> {
-        Config::parse(Path::new("home"), text)
-    }
-
-    #[test]
-    fn an_empty_file_is_every_default() {
-        let config = parse("").unwrap();
-        assert_eq!(config.durability, Durability::Sync);
-        assert_eq!(config.limits, crate::limits::Limits::default());
-    }
-
-    #[test]
-    fn values_are_taken_with_their_source() {
-        let config = parse("[limits]\nfuel = 7\n[ledger]\ndurability = \"relaxed\"").unwrap();
-        let fuel = config.limits.get(LimitKey::Fuel);
-        assert_eq!((fuel.value, fuel.source), (7, Source::Config));
-        assert_eq!(config.durability, Durability::Relaxed);
-    }
-
-    #[test]
-    fn grants_are_for_every_skill_or_for_one() {
-        let text = "[capabilities]\ngrant = [\"env:A\"]\n[skills.b]\ngrant = [\"approval\"]";
-        let grants = parse(text).unwrap().grants;
-        let sources = |name| {
-            let grants = grants.of(name).into_iter();
-            grants.map(|grant| grant.source).collect::<Vec<_>>()
-        };
-        assert_eq!(sources("a"), [GrantSource::Config]);
-        assert_eq!(sources("b"), [GrantSource::Config, GrantSource::Skill]);
-    }
-
-    #[test]
-    fn unknown_keys_wrong_types_and_bad_values_are_refused_by_name() {
-        for (text, part) in [
-            ("[limit]\nfuel = 7", "limit"),
-            ("[limits]\nfuell = 7", "fuell"),
-            ("[limits]\nfuel = \"7\"", "line 2"),
-            ("[limits]\nfuel = 0", "fuel"),
-            ("[runs]\nat_once_max = 0", "runs.at_once_max"),
-            (
-                "[runs]\n\nqueue_max = 100_001",
-                "line 3: runs.queue_max = 100001",
-            ),
-            ("\n[skills.a.limits]\nfuel = 0", "line 3"),
-            ("[skills.A]", "line 1"),
-            ("[skills.a]\ngrants = []", "grants"),
-            ("[capabilities]\ngrant = [\n\"env:1\"]", "line 3"),
-            (
-                "[capabilities]\ngrant = [\n\"fs:ro:*=/a\"]",
-                "line 3: fs:ro:*=/a cannot",
-            ),
-            (
-                "[secrets.A]\nurl = \"https://a/\"\nheader = \"a\"",
-                "secrets.A: expected either",
-            ),
-            (
-                "[secrets.A]\nenv = \"A\"\nurl = \"a\"\nheader = \"a\"",
-                "secrets.A: expected url",
-            ),
-            (
-                "[secrets.A]\nenv = \"A\"\nurl = \"https://a/\"\nheader = \"a b\"",
-                "secrets.A: expected header",
-            ),
-            ("[http]\naddresses_allowed = [\"10.0.0.0\"]", "line 2"),
-            ("[ledger]\ndurability = \"none\"", "durability"),
-        ] {
-            let problem = chain(&parse(text).unwrap_err());
-            assert!(problem.contains(part), "{text:?}: {problem}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Runs other people's skills in a WebAssembly sandbox, with every call on the record.
 //!
-//! A skill is a WASI component. It has nothing but clocks, randomness and its log, for nothing can be
-//! granted yet, and each run leaves one JSONL ledger: the input, every call with its answer, and how it
+//! A skill is a WASI component. It has nothing but clocks, randomness and its log, unless it asks for
+//! more and the operator grants it. Each run leaves one JSONL ledger: the input, every call with its answer, and how it
 //! ended.
 //!
 //! # Embedding
@@ -14,15 +14,17 @@
 //! use skillrun::config::Config;
 //! use skillrun::ledger::{Store, StoreOptions};
 //! use skillrun::registry::Registry;
-//! use skillrun::runner::{Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, StartOptions};
+//! use skillrun::runner::{
+//!     Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions,
+//! };
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::load(Path::new("/var/lib/skillrun"))?;
 //! let clock = Clock::system();
-//! let registry = Registry::load(&config.skills_dir());
-//! let executor =
-//!     SkillExecutor::new(registry, config.limits.clone(), config.runs.at_once_max, clock.clone())?;
+//! let skills = Registry::load(&config.skills_dir());
+//! let options = SkillExecutorOptions::from_config(&config, skills, clock.clone());
+//! let executor = SkillExecutor::new(options)?;
 //! let runner = Runner::new(RunnerOptions {
 //!     store: Store::open(StoreOptions {
 //!         runs_dir: config.runs_dir(),

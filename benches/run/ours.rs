@@ -10,11 +10,10 @@ use async_trait::async_trait;
 use skillrun::clock::Clock;
 use skillrun::config::{Admission, Durability};
 use skillrun::ledger::{Store, StoreOptions};
-use skillrun::limits::Limits;
 use skillrun::registry::{Registry, Skill};
 use skillrun::runner::{
     Caller, Executor, ExecutorError, JsonObject, RunContext, RunOutcome, Runner, RunnerOptions,
-    SkillExecutor, StartOptions, ToolCallResult,
+    SkillExecutor, SkillExecutorOptions, StartOptions, ToolCallResult,
 };
 
 pub(crate) struct Ours {
@@ -27,7 +26,7 @@ impl Ours {
     pub(crate) fn new(wasm: &Path, folder: &Path) -> Result<Self> {
         let registry = Registry::of([Skill::from_wasm(wasm)?]);
         Ok(Self {
-            executor: SkillExecutor::new(registry, Limits::default(), 256, Clock::system())?,
+            executor: SkillExecutor::new(SkillExecutorOptions::new(registry, Clock::system()))?,
             folder: folder.to_owned(),
             folders: AtomicU32::new(0),
         })

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
-use crate::runner::{EngineError, SkillExecutor};
+use crate::runner::{EngineError, SkillExecutor, SkillExecutorOptions};
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
 const INSTANCES_MAX: usize = 16;
@@ -23,11 +23,8 @@ pub(crate) fn executor(
     clock: &Clock,
 ) -> Result<SkillExecutor, EngineError> {
     let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
-    let executor = SkillExecutor::new(
-        registry,
-        config.limits.clone(),
+    SkillExecutor::new(SkillExecutorOptions {
         instances_max,
-        clock.clone(),
-    )?;
-    Ok(executor.with_grants(config.grants.clone()))
+        ..SkillExecutorOptions::from_config(config, registry, clock.clone())
+    })
 }

@@ -1,5 +1,6 @@
 //! The two engines, their epochs, and the linkers.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -14,13 +15,11 @@ use super::load_error::{self, LoadError};
 use super::program::Program;
 use super::state::HostState;
 use crate::clock::Clock;
+use crate::config::Loading;
 use crate::limits::{LimitKey, Limits};
 
 /// How often a guest that computes hands its thread back. Protects the others on the same thread.
 const TICK: Duration = Duration::from_millis(10);
-
-/// Bytes of a component. Protects the compiler, whose memory grows with it.
-pub const COMPONENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What an engine is sized by.
 #[derive(Debug, Clone)]
@@ -30,6 +29,10 @@ pub struct EngineOptions {
     /// The limits of which the largest memory and table are taken; a component that needs more from
     /// the start is refused when it is loaded.
     pub limits: Limits,
+    /// Bounds on what is compiled.
+    pub loading: Loading,
+    /// Where compiled components are kept for the next process, if anywhere.
+    pub cache_dir: Option<PathBuf>,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -96,10 +99,11 @@ impl Engine {
 impl Inner {
     fn compile(&self, bytes: &[u8]) -> Result<Program, LoadError> {
         load_error::check_header(bytes)?;
-        if bytes.len() > COMPONENT_BYTES_MAX {
+        let bytes_max = self.options.loading.component_bytes_max;
+        if bytes.len() > usize_of(bytes_max) {
             return Err(LoadError::TooLarge {
                 bytes: bytes.len(),
-                bytes_max: COMPONENT_BYTES_MAX,
+                bytes_max,
             });
         }
         fit::check(bytes, pool_size(&self.options))?;

@@ -4,6 +4,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::EngineError;
+use crate::config::COMPONENT_BYTES_MAX;
 use crate::limits::LimitKey;
 
 /// The WIT package that this host implements.
@@ -50,12 +51,14 @@ pub enum LoadError {
     )]
     CoreModule,
     /// More bytes than a component may have.
-    #[error("component has {bytes} bytes: expected at most {bytes_max}")]
+    #[error(
+        "component has {bytes} bytes: expected at most {bytes_max} (engine.component_bytes_max)"
+    )]
     TooLarge {
         /// Its size.
         bytes: usize,
         /// The largest size accepted.
-        bytes_max: usize,
+        bytes_max: u64,
     },
     /// The component was built for a version of the WIT package that this host does not have.
     #[error(
@@ -125,6 +128,9 @@ impl LoadError {
             Self::DoesNotFit { key, needed, .. } => Some(format!(
                 "raise limits.{} in config.toml to {needed} or more, if the skill is meant to need it",
                 key.as_str()
+            )),
+            Self::TooLarge { .. } => Some(format!(
+                "raise engine.component_bytes_max in config.toml (at most {COMPONENT_BYTES_MAX}), if the component is meant to be that large"
             )),
             _ => None,
         }

@@ -24,7 +24,7 @@ mod state;
 mod stdio;
 mod wasi;
 
-pub use engine::{COMPONENT_BYTES_MAX, Engine, EngineError, EngineOptions};
+pub use engine::{Engine, EngineError, EngineOptions};
 pub use failure::Failure;
 pub use load_error::LoadError;
 pub use program::{Call, Descriptor, Program};

@@ -8,13 +8,10 @@ use wasmparser::{KnownCustom, Parser, Payload};
 
 use super::finding::{Finding, Problem, Severity};
 use super::folder::{Content, read_regular};
+use crate::config::COMPONENT_BYTES_MAX;
 
 /// The name of the component file in a skill's folder.
 pub const COMPONENT_FILE: &str = "skill.wasm";
-
-/// Bytes of a component. The largest in use, a Python interpreter with libraries, have 20 to 40 MiB;
-/// the bound protects the memory of the host and the time of its compiler.
-pub(super) const COMPONENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Components and modules within each other. Tools make three levels; the bound protects memory
 /// from a file that is nothing but nesting.

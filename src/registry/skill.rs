@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::component::{COMPONENT_BYTES_MAX, COMPONENT_FILE, Component, inspect};
+use super::component::{COMPONENT_FILE, Component, inspect};
 use super::finding::{FileFindings, Finding, Findings, LoadError, Problem};
 use super::folder::{Content, Folder, read_regular};
 use super::front_matter::{self, FrontMatter, SKILL_FILE, SKILL_FILE_BYTES_MAX};
 use super::manifest::{self, ComponentSection, MANIFEST_BYTES_MAX, MANIFEST_FILE, Manifest};
 use crate::capability::SkillName;
+use crate::config::COMPONENT_BYTES_MAX;
 
 /// The flavor of a skill without a component.
 const PROMPT_FLAVOR: &str = "prompt";

@@ -28,7 +28,7 @@ pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context
 pub use error::{FailedRun, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
-pub use skill_executor::SkillExecutor;
+pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use tool_result::{ContentBlock, ToolCallResult};
 
 use self::admission::Admission;

@@ -1,5 +1,6 @@
 //! The executor that runs installed skills: registry and engine together.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use super::json_object::JsonObject;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use crate::capability::{Grant, GrantSource, Policy};
 use crate::clock::Clock;
-use crate::config::Grants;
+use crate::config::{Admission, Config, Grants, Loading};
 use crate::executor::{
     Call, Descriptor, Engine, EngineError, EngineOptions, Failure, LoadError, Program,
 };
@@ -30,36 +31,73 @@ pub struct SkillExecutor {
     grants: Grants,
 }
 
+/// What a [`SkillExecutor`] is made of.
+#[derive(Debug, Clone)]
+pub struct SkillExecutorOptions {
+    /// The skills that it runs.
+    pub registry: Registry,
+    /// What each run is held to, unless the skill's manifest asks for less.
+    pub limits: Limits,
+    /// What skills are granted, and what is set for single ones.
+    pub grants: Grants,
+    /// Instances at once; admit no more runs than that.
+    pub instances_max: usize,
+    /// Bounds on what is compiled.
+    pub loading: Loading,
+    /// Where compiled components are kept for the next process; nowhere when it is not given. It is
+    /// made for its owner alone when there is none.
+    pub cache_dir: Option<PathBuf>,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
+impl SkillExecutorOptions {
+    /// The default limits and bounds, nothing granted and nothing kept on disk.
+    pub fn new(registry: Registry, clock: Clock) -> Self {
+        Self {
+            registry,
+            limits: Limits::default(),
+            grants: Grants::default(),
+            instances_max: Admission::default().at_once_max,
+            loading: Loading::default(),
+            cache_dir: None,
+            clock,
+        }
+    }
+
+    /// What the operator configured.
+    pub fn from_config(config: &Config, registry: Registry, clock: Clock) -> Self {
+        Self {
+            registry,
+            limits: config.limits.clone(),
+            grants: config.grants.clone(),
+            instances_max: config.runs.at_once_max,
+            loading: config.loading,
+            cache_dir: Some(config.cache_dir()),
+            clock,
+        }
+    }
+}
+
 impl SkillExecutor {
-    /// An executor for the skills of `registry`, each held to `limits` unless its manifest asks for
-    /// less. It can hold `instances_max` instances at once; admit no more runs than that.
+    /// An executor for the skills of a registry.
     ///
     /// # Errors
     /// The machine cannot reserve so large a pool.
-    pub fn new(
-        registry: Registry,
-        limits: Limits,
-        instances_max: usize,
-        clock: Clock,
-    ) -> Result<Self, EngineError> {
+    pub fn new(options: SkillExecutorOptions) -> Result<Self, EngineError> {
         let engine = Engine::new(EngineOptions {
-            instances_max,
-            limits: limits.clone(),
-            clock,
+            instances_max: options.instances_max,
+            limits: options.limits.clone(),
+            loading: options.loading,
+            cache_dir: options.cache_dir,
+            clock: options.clock,
         })?;
         Ok(Self {
-            registry,
+            registry: options.registry,
             engine,
-            limits,
-            grants: Grants::default(),
+            limits: options.limits,
+            grants: options.grants,
         })
-    }
-
-    /// The same, with what the operator grants and sets for single skills.
-    #[must_use]
-    pub fn with_grants(mut self, grants: Grants) -> Self {
-        self.grants = grants;
-        self
     }
 
     /// Loads a skill and asks it what it is.

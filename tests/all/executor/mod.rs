@@ -6,6 +6,7 @@ mod load;
 use std::sync::Arc;
 
 use skillrun::clock::Clock;
+use skillrun::config::Loading;
 use skillrun::executor::{Call, Engine, EngineOptions, LoadError, Program, Unrecorded};
 use skillrun::ledger::Digest;
 use skillrun::limits::{Budget, LimitOverrides, Limits, Source};
@@ -24,6 +25,8 @@ fn engine(instances_max: usize, limits: Limits) -> Engine {
     Engine::new(EngineOptions {
         instances_max,
         limits,
+        loading: Loading::default(),
+        cache_dir: None,
         clock: Clock::system(),
     })
     .unwrap()
