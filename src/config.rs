@@ -169,14 +169,19 @@ impl Config {
     /// # Errors
     /// No home can be found, or [`Config::load`] fails.
     pub fn from_env() -> Result<Self, ConfigError> {
-        let home = match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
-            Some(home) => PathBuf::from(home),
-            None => std::env::home_dir()
-                .filter(|home| !home.as_os_str().is_empty())
-                .ok_or(ConfigError::NoHome)?
-                .join(".skillrun"),
-        };
-        Self::load(&home)
+        Self::load(&Self::home_from_env()?)
+    }
+
+    /// The home folder that the environment names.
+    ///
+    /// # Errors
+    /// It names none.
+    pub fn home_from_env() -> Result<PathBuf, ConfigError> {
+        if let Some(home) = std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
+            return Ok(PathBuf::from(home));
+        }
+        let user = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        Ok(user.ok_or(ConfigError::NoHome)?.join(".skillrun"))
     }
 
     /// The configuration in `home`; every default when there is no file.

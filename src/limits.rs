@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use serde::ser::SerializeStruct;
 
 pub use budget::Budget;
 
@@ -205,7 +206,8 @@ impl Serialize for Limits {
 }
 
 /// Whose limit was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// The run's own.
     Run,
@@ -223,6 +225,17 @@ pub struct LimitReached {
     pub limit: Limit,
     /// Whose it is.
     pub scope: Scope,
+}
+
+impl Serialize for LimitReached {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("LimitReached", 4)?;
+        fields.serialize_field("key", self.key.as_str())?;
+        fields.serialize_field("value", &self.limit.value)?;
+        fields.serialize_field("source", &self.limit.source)?;
+        fields.serialize_field("scope", &self.scope)?;
+        fields.end()
+    }
 }
 
 impl Scope {

@@ -40,11 +40,22 @@ pub(crate) enum Command {
     /// List and check skills.
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// Show and check the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: Shell,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting with its value and where it came from.
+    Show,
+    /// Check config.toml and what it names: folders, variables, secrets and skills.
+    Check,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +95,11 @@ pub(crate) enum RunsCommand {
     },
     /// Print a run's events as they happen, until it ends.
     Tail {
+        /// The run.
+        run_id: RunId,
+    },
+    /// Say why a run ended as it did, and which setting would change that.
+    Explain {
         /// The run.
         run_id: RunId,
     },

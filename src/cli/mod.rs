@@ -49,10 +49,14 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
     if let Command::Completions { shell } = cli.command {
         return commands::completions::completions(shell, printer);
     }
-    let config = match &cli.home {
-        Some(home) => Config::load(home)?,
-        None => Config::from_env()?,
+    let home = match cli.home {
+        Some(home) => home,
+        None => Config::home_from_env()?,
     };
+    if let Command::Config(command) = cli.command {
+        return commands::config::config(&command, &home, printer);
+    }
+    let config = Config::load(&home)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -62,6 +66,7 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
+            Command::Config(command) => commands::config::config(&command, &home, printer),
             Command::Completions { shell } => commands::completions::completions(shell, printer),
         }
     });

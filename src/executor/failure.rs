@@ -32,6 +32,8 @@ pub struct Failure {
     pub message: String,
     /// What to do about it, when there is something to do.
     pub hint: Option<String>,
+    /// The limit that was reached, if that is why.
+    pub limit: Option<LimitReached>,
     /// What the skill itself added, as JSON text: its own code and details.
     pub details: Option<String>,
 }
@@ -43,6 +45,7 @@ impl Failure {
             code,
             message: message.into(),
             hint: None,
+            limit: None,
             details: None,
         }
     }
@@ -67,6 +70,7 @@ impl From<LimitReached> for Failure {
         };
         Self {
             hint: Some(reached.hint()),
+            limit: Some(reached),
             ..Self::new(code, reached.to_string())
         }
     }

@@ -205,6 +205,9 @@ pub struct RunCompleted {
     /// What a person can do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The limit that was reached, if that is why: key, value, source and whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Json>,
     /// Microseconds that the run waited for admission; absent when it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_micros: Option<u64>,
@@ -223,6 +226,7 @@ impl RunCompleted {
             truncated: false,
             error: None,
             hint: None,
+            limit: None,
             queued_micros: None,
             duration_micros: None,
         }

@@ -10,6 +10,7 @@ use super::blob::{self, Blobs};
 use super::bus::Bus;
 use super::error::{Failure, RecordError, StoreError};
 use super::event::{Event, Origin};
+use super::explain::{Explanation, explain};
 use super::export::{ExportError, export};
 use super::folder::Folder;
 use super::health::Health;
@@ -233,6 +234,15 @@ impl Store {
     /// [`StoreError::NotFound`], or the file cannot be read. Damage is no error; the summary shows it.
     pub fn summary(&self, run_id: &RunId) -> Result<Summary, StoreError> {
         self.summarize(run_id, |file| Holders::now().of(file))
+    }
+
+    /// Why a run ended as it did, from its ledger alone.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the file cannot be read.
+    pub fn explain(&self, run_id: &RunId) -> Result<Explanation, StoreError> {
+        let summary = self.summary(run_id)?;
+        explain(&summary, self.follow(run_id, Position::default())?)
     }
 
     fn summarize(

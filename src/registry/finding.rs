@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::capability::{CapabilityError, SkillNameError};
 use crate::limits::LimitError;
 
@@ -36,7 +38,8 @@ impl Position {
 }
 
 /// Whether a skill can be used in spite of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The skill is refused.
     Error,

@@ -9,7 +9,7 @@ use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::executor::Failure;
-use crate::limits::{LimitError, LimitOverrides, Limits};
+use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 
 /// Carries out runs. The runner depends on nothing else, so any embedder, and any test, can be one.
@@ -107,6 +107,14 @@ impl ExecutorError {
             Self::NotFound { .. } => OutcomeCode::NotFound,
             Self::PromptOnly { .. } | Self::Load { .. } => OutcomeCode::LoadError,
             Self::Failed(failure) => failure.code,
+        }
+    }
+
+    /// The limit that was reached, if that is why.
+    pub fn limit(&self) -> Option<LimitReached> {
+        match self {
+            Self::Failed(failure) => failure.limit,
+            _ => None,
         }
     }
 

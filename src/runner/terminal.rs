@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
 use crate::ledger::{
-    Appended, ErrorReport, Event, Origin, RecordError, Recorder, RunCompleted, RunStarted,
+    Appended, ErrorReport, Event, Json, Origin, RecordError, Recorder, RunCompleted, RunStarted,
     RunStatus, Store, StoreError,
 };
 use crate::outcome::OutcomeCode;
@@ -47,6 +47,11 @@ impl Terminal {
             Ended::Failed(error) => (Some(error.to_string()), error.hint()),
             _ => (None, None),
         };
+        let limit = match &ended {
+            Ended::Failed(error) => error.limit(),
+            _ => None,
+        };
+        let limit = limit.and_then(|limit| Json::from_serialize(&limit).ok());
         let output = match &ended {
             Ended::Answered(result) => Some(result.output()),
             _ => None,
@@ -58,6 +63,7 @@ impl Terminal {
             truncated: false,
             error: error.map(Into::into),
             hint,
+            limit,
             queued_micros: Some(queued_micros).filter(|&micros| micros > 0),
             duration_micros: Some(duration_micros),
         };

@@ -1,6 +1,8 @@
 //! One file per command: from validated arguments to the exit code.
 
 pub(super) mod completions;
+pub(super) mod config;
+mod explain;
 pub(super) mod run;
 pub(super) mod runs;
 pub(super) mod skills;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::upkeep;
+use crate::cli::commands::{explain, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -42,6 +42,7 @@ pub(crate) async fn runs(
         RunsCommand::List(args) => list(args, &store, &clock, printer),
         RunsCommand::Inspect { run_id } => inspect(&run_id, &store, printer),
         RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
+        RunsCommand::Explain { run_id } => explain::explain(&run_id, &store, printer),
         RunsCommand::Verify { ledger } => {
             let report = store.verify(&ledger.parse()?, None)?;
             verdict(&report, printer)

@@ -1,0 +1,295 @@
+//! Why a run ended as it did: which rule, limit or decision was behind it, where that came from, and
+//! which setting changes it. It is read from the ledger alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::event::Event;
+use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted};
+use super::reader::{Entry, Follower};
+use super::summary::{RunState, Summary};
+use crate::id::RunId;
+use crate::outcome::OutcomeCode;
+
+/// Why a run ended as it did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The run.
+    pub run_id: RunId,
+    /// The skill that was asked for.
+    pub skill: Option<String>,
+    /// The state that the ledger shows.
+    pub status: &'static str,
+    /// The code with which it ended, if it did.
+    pub code: Option<OutcomeCode>,
+    /// What it said about itself.
+    pub message: Option<String>,
+    /// What decided.
+    pub cause: Cause,
+    /// The event that shows it, by number.
+    pub seq: Option<u64>,
+    /// Host calls that were refused in the whole run, whether they decided or not.
+    pub denials: u64,
+    /// The settings to change, each with the value that it needs; none when no setting would.
+    pub settings: Vec<Setting>,
+    /// What to do about it, in words.
+    pub hint: Option<String>,
+}
+
+/// What decided about the end of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// It has no end yet.
+    Unfinished,
+    /// It has a result.
+    Done,
+    /// A limit was reached.
+    Limit {
+        /// Its key.
+        key: String,
+        /// Its value, in the unit that the key ends in.
+        value: u64,
+        /// Who set it.
+        source: String,
+        /// Whether it is that of a run above this one.
+        above: bool,
+    },
+    /// The policy refused a host call.
+    Capability {
+        /// What would have allowed it.
+        capability: String,
+        /// The rule that refused it.
+        rule: Option<String>,
+        /// What the guest wanted.
+        wanted: String,
+    },
+    /// A person or a policy said no.
+    Approval {
+        /// The question.
+        approval_id: String,
+        /// Who decided.
+        source: ApprovalSource,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// The skill says itself that it failed.
+    Skill,
+    /// The guest broke down: a trap or a panic.
+    Guest,
+    /// The skill could not be found or loaded.
+    Load,
+    /// Somebody stopped it.
+    Stopped,
+    /// The host failed, or had no room.
+    Host,
+}
+
+/// A setting and the value that it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// The file, or the flag of a command.
+    pub place: &'static str,
+    /// The key in it.
+    pub key: String,
+    /// What to set it to.
+    pub value: String,
+}
+
+const CONFIG: &str = "config.toml";
+const MANIFEST: &str = "skill.toml";
+const COMMAND: &str = "skillrun run";
+
+/// A limit as `run_completed` names it.
+#[derive(Deserialize)]
+struct ReachedLimit {
+    key: String,
+    value: u64,
+    source: String,
+    scope: String,
+}
+
+/// The part of a recorded policy that is needed here. Ledgers of older versions have less of it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RecordedPolicy {
+    requested: Vec<String>,
+    granted: Vec<RecordedGrant>,
+}
+
+#[derive(Deserialize)]
+struct RecordedGrant {
+    capability: String,
+}
+
+/// What is kept of a ledger while it is read.
+#[derive(Default)]
+struct Gathered {
+    started: Option<RunStarted>,
+    completed: Option<(u64, RunCompleted)>,
+    denied: Option<(u64, Denied)>,
+    denials: u64,
+    refused: Option<(u64, ApprovalResponse)>,
+}
+
+pub(super) fn explain(summary: &Summary, mut events: Follower) -> Result<Explanation, StoreError> {
+    let mut gathered = Gathered::default();
+    while let Some(entry) = events.next_entry()? {
+        if let Entry::Record(record) = entry {
+            gathered.add(record.seq, record.event());
+        }
+    }
+    Ok(gathered.explanation(summary))
+}
+
+impl Gathered {
+    fn add(&mut self, seq: u64, event: Event) {
+        match event {
+            Event::RunStarted(started) => self.started = Some(started),
+            Event::RunCompleted(completed) => self.completed = Some((seq, completed)),
+            Event::RunResumed(_) => self.completed = None,
+            Event::Denied(denied) => {
+                self.denials += 1;
+                self.denied = Some((seq, denied));
+            }
+            Event::ApprovalResponse(response) if !response.approved => {
+                self.refused = Some((seq, response));
+            }
+            _ => {}
+        }
+    }
+
+    fn explanation(self, summary: &Summary) -> Explanation {
+        let completed = self.completed.as_ref();
+        let code = completed.and_then(|(_, completed)| completed.code);
+        let (cause, seq) = self.cause(summary.state, code);
+        let settings = self.settings(&cause);
+        Explanation {
+            run_id: summary.run_id.clone(),
+            skill: summary.skill.clone(),
+            status: summary.state.as_str(),
+            code,
+            message: completed
+                .and_then(|(_, completed)| completed.error.as_ref())
+                .map(|error| error.as_str().to_owned()),
+            hint: completed.and_then(|(_, completed)| completed.hint.clone()),
+            cause,
+            seq: seq.or_else(|| completed.map(|&(seq, _)| seq)),
+            denials: self.denials,
+            settings,
+        }
+    }
+
+    fn cause(&self, state: RunState, code: Option<OutcomeCode>) -> (Cause, Option<u64>) {
+        if let Some(reached) = self.limit() {
+            let cause = Cause::Limit {
+                key: reached.key,
+                value: reached.value,
+                source: reached.source,
+                above: reached.scope == "above",
+            };
+            return (cause, None);
+        }
+        match code {
+            Some(OutcomeCode::Denied) => return self.denial(),
+            Some(OutcomeCode::Ok) => return (Cause::Done, None),
+            _ => {}
+        }
+        let cause = match code {
+            Some(OutcomeCode::SkillError) => Cause::Skill,
+            Some(OutcomeCode::Trap | OutcomeCode::Panic) => Cause::Guest,
+            Some(OutcomeCode::LoadError | OutcomeCode::NotFound) => Cause::Load,
+            Some(OutcomeCode::Cancelled | OutcomeCode::Interrupted) => Cause::Stopped,
+            Some(_) => Cause::Host,
+            None if matches!(state, RunState::Ended(_)) => Cause::Done,
+            None => Cause::Unfinished,
+        };
+        (cause, None)
+    }
+
+    /// The later of the last refusal by the policy and the last by a person.
+    fn denial(&self) -> (Cause, Option<u64>) {
+        match (&self.denied, &self.refused) {
+            (denied, Some((seq, refused))) if denied.as_ref().is_none_or(|(at, _)| at < seq) => {
+                let cause = Cause::Approval {
+                    approval_id: refused.approval_id.clone(),
+                    source: refused.source,
+                    reason: refused.reason.as_ref().map(|text| text.as_str().to_owned()),
+                };
+                (cause, Some(*seq))
+            }
+            (Some((seq, denied)), _) => {
+                let cause = Cause::Capability {
+                    capability: denied.capability.clone(),
+                    rule: denied.rule.clone(),
+                    wanted: denied.wanted.as_str().to_owned(),
+                };
+                (cause, Some(*seq))
+            }
+            (None, _) => (Cause::Skill, None),
+        }
+    }
+
+    fn limit(&self) -> Option<ReachedLimit> {
+        let (_, completed) = self.completed.as_ref()?;
+        serde_json::from_str(completed.limit.as_ref()?.as_str()).ok()
+    }
+
+    fn settings(&self, cause: &Cause) -> Vec<Setting> {
+        match cause {
+            Cause::Limit { key, source, .. } => self.limit_setting(key, source),
+            Cause::Capability { capability, .. } => self.capability_settings(capability),
+            _ => Vec::new(),
+        }
+    }
+
+    fn skill(&self) -> &str {
+        let asked = self.started.as_ref().map_or("", |started| &started.skill);
+        // One function of a skill is asked for as `skill.function`.
+        asked.split('.').next().unwrap_or(asked)
+    }
+
+    fn limit_setting(&self, key: &str, source: &str) -> Vec<Setting> {
+        let (place, key) = match source {
+            "skill" => (CONFIG, format!("skills.{}.limits.{key}", self.skill())),
+            "manifest" => (MANIFEST, format!("limits.{key}")),
+            "call" if key == "wall_time_ms" => (COMMAND, "--timeout".to_owned()),
+            "call" => return Vec::new(),
+            _ => (CONFIG, format!("limits.{key}")),
+        };
+        vec![Setting {
+            place,
+            key,
+            value: "a larger value".to_owned(),
+        }]
+    }
+
+    /// The side, or the sides, that did not have the capability.
+    fn capability_settings(&self, capability: &str) -> Vec<Setting> {
+        let policy = self
+            .started
+            .as_ref()
+            .and_then(|started| started.policy.as_ref());
+        let policy: RecordedPolicy = policy
+            .and_then(|policy| serde_json::from_str(policy.as_str()).ok())
+            .unwrap_or_default();
+        let value = format!("[{capability:?}]");
+        let mut settings = Vec::new();
+        if !policy.requested.iter().any(|known| known == capability) {
+            settings.push(Setting {
+                place: MANIFEST,
+                key: "capabilities.request".to_owned(),
+                value: value.clone(),
+            });
+        }
+        let mut granted = policy.granted.iter();
+        if !granted.any(|grant| grant.capability == capability) {
+            settings.push(Setting {
+                place: CONFIG,
+                key: format!("skills.{}.grant", self.skill()),
+                value,
+            });
+        }
+        settings
+    }
+}
