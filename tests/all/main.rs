@@ -10,4 +10,5 @@ mod house;
 mod ledger;
 mod registry;
 mod runner;
+mod security;
 mod wit;

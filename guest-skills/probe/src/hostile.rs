@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use serde_json::Value;
-use skillrun_sdk::recorder::{Custom, Event, emit};
+use skillrun_sdk::recorder::{Custom, Event, LlmCall, emit};
 
 pub(crate) fn spin() -> ! {
     let mut n = 0_u64;
@@ -50,4 +50,25 @@ pub(crate) fn emit_flood(events: u64) -> Value {
         }
     }
     serde_json::json!({ "written": events })
+}
+
+/// What the host says to a report of a model's use.
+pub(crate) fn report_model(tokens: u32, cost_usd: f64) -> Value {
+    let event = Event::LlmCall(LlmCall {
+        model: "own".to_owned(),
+        provider: "own".to_owned(),
+        prompt_tokens: tokens,
+        output_tokens: 0,
+        cost_usd,
+    });
+    serde_json::json!({ "error": emit(&event).err().map(|error| format!("{error:?}")) })
+}
+
+/// Makes timers and keeps them all.
+pub(crate) fn hold(resources: u64) -> usize {
+    let hour_ns = 3_600_000_000_000;
+    let held: Vec<_> = (0..resources)
+        .map(|_| wasip2::clocks::monotonic_clock::subscribe_duration(hour_ns))
+        .collect();
+    held.len()
 }

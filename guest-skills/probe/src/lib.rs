@@ -68,6 +68,10 @@ enum Verb {
     PrintFlood { lines: u64, text: String },
     /// Emits so many events.
     EmitFlood { events: u64 },
+    /// Says that it used a model of its own, so many tokens at such a price.
+    ReportModel { tokens: u32, cost_usd: f64 },
+    /// Holds so many resources of the host at once.
+    Hold { resources: u64 },
 }
 
 impl Skill for Probe {
@@ -126,6 +130,8 @@ impl Skill for Probe {
                 Ok(Value::Null)
             }
             Verb::EmitFlood { events } => Ok(json!(hostile::emit_flood(events))),
+            Verb::ReportModel { tokens, cost_usd } => Ok(hostile::report_model(tokens, cost_usd)),
+            Verb::Hold { resources } => Ok(json!(hostile::hold(resources))),
         }
     }
 }
