@@ -2,6 +2,7 @@
 //! promise.
 
 mod admission;
+mod budget;
 mod fake;
 mod nesting;
 mod run;

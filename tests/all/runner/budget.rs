@@ -1,0 +1,166 @@
+//! Runs inside a run draw on its budget, with real guests doing the drawing.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use skillrun::clock::Clock;
+use skillrun::config::{Admission, Durability};
+use skillrun::ledger::{Store, StoreOptions};
+use skillrun::limits::{LimitError, LimitOverrides, Limits, Source};
+use skillrun::outcome::OutcomeCode;
+use skillrun::registry::{Registry, Skill};
+use skillrun::runner::{
+    Caller, Executor, ExecutorError, JsonObject, RunContext, RunError, RunProfile, Runner,
+    RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions, Terms, ToolCallResult,
+};
+use skillrun_test_artifacts::PROBE;
+use tempfile::TempDir;
+
+/// Runs the skill `outer` by running `probe` with each of the inputs in turn, until one fails; every
+/// other skill is the engine's.
+struct Outer {
+    skills: SkillExecutor,
+    runner: Arc<OnceLock<Runner>>,
+    /// What the outer run may use.
+    limits: LimitOverrides,
+}
+
+#[async_trait]
+impl Executor for Outer {
+    async fn call_tool(
+        &self,
+        cx: &RunContext,
+        name: &str,
+        arguments: JsonObject,
+    ) -> Result<ToolCallResult, ExecutorError> {
+        if name != "outer" {
+            return self.skills.call_tool(cx, name, arguments).await;
+        }
+        let input: Value = serde_json::from_str(arguments.as_str()).unwrap();
+        for verb in input["verbs"].as_array().unwrap() {
+            let input = JsonObject::parse(&verb.to_string()).unwrap();
+            let runner = self.runner.get().unwrap();
+            let inner = StartOptions::new("probe", input);
+            match runner.run(Caller::within(cx), inner).await {
+                Ok(_) => {}
+                Err(RunError::Failed(failed)) => return Err(failed.error),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Ok(ToolCallResult::text("done"))
+    }
+
+    fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {
+        if name != "outer" {
+            return self.skills.profile(name, terms);
+        }
+        let limits = Limits::default().with(Source::Config, &self.limits)?;
+        Ok(RunProfile {
+            limits: Arc::new(limits),
+            ..RunProfile::default()
+        })
+    }
+}
+
+fn runner(limit: (&str, i64)) -> (Runner, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::system();
+    let registry = Registry::of([Skill::from_wasm(PROBE.wasm.as_ref()).unwrap()]);
+    let options = SkillExecutorOptions {
+        instances_max: 4,
+        ..SkillExecutorOptions::new(registry, clock.clone())
+    };
+    let shared = Arc::new(OnceLock::new());
+    let runner = Runner::new(RunnerOptions {
+        store: Store::open(StoreOptions {
+            runs_dir: folder.path().to_owned(),
+            durability: Durability::Relaxed,
+            clock: clock.clone(),
+        })
+        .unwrap(),
+        executor: Arc::new(Outer {
+            skills: SkillExecutor::new(options).unwrap(),
+            runner: Arc::clone(&shared),
+            limits: LimitOverrides::from([(limit.0.to_owned(), limit.1)]),
+        }),
+        admission: Admission::default(),
+        clock,
+    });
+    shared.set(runner.clone()).ok().unwrap();
+    (runner, folder)
+}
+
+/// Each of two runs inside keeps within its own limits; together they exceed those of the run above.
+#[tokio::test]
+async fn what_runs_inside_use_counts_for_the_run_above() {
+    for (limit, verb, code) in [
+        (
+            ("host_calls", 30),
+            json!({ "verb": "tool_flood", "calls": 20 }),
+            OutcomeCode::HostCallLimit,
+        ),
+        (
+            ("llm_tokens", 1_500),
+            json!({ "verb": "report_model", "tokens": 1_000, "cost_usd": 0.0 }),
+            OutcomeCode::HostCallLimit,
+        ),
+        (
+            ("llm_cost_microusd", 1_500),
+            json!({ "verb": "report_model", "tokens": 1, "cost_usd": 0.001 }),
+            OutcomeCode::HostCallLimit,
+        ),
+        (
+            ("fuel", 3_000_000),
+            json!({ "verb": "emit_flood", "events": 2_000 }),
+            OutcomeCode::FuelLimit,
+        ),
+        (
+            ("cpu_time_ms", 150),
+            json!({ "verb": "spin" }),
+            OutcomeCode::TimeLimit,
+        ),
+    ] {
+        let (runner, _folder) = runner(limit);
+        let verbs = json!({ "verbs": [verb, verb] });
+        let input = JsonObject::parse(&verbs.to_string()).unwrap();
+        let ended = runner
+            .run(Caller::new(), StartOptions::new("outer", input))
+            .await;
+        let Err(RunError::Failed(failed)) = ended else {
+            panic!("{limit:?}: {ended:?}");
+        };
+        assert_eq!(failed.error.code(), code, "{limit:?}: {failed}");
+        let message = failed.to_string();
+        let expected = format!("{} limit of {} reached (set by config", limit.0, limit.1);
+        assert!(message.contains(&expected), "{message}");
+        assert!(message.contains("for the run above this one"), "{message}");
+    }
+}
+
+/// What is refused to a guest instead of ending it is refused for the run above as well.
+#[tokio::test]
+async fn events_of_runs_inside_count_for_the_run_above() {
+    let (runner, _folder) = runner(("guest_events", 30));
+    let verb = json!({ "verb": "emit_flood", "events": 20 });
+    let input = JsonObject::parse(&json!({ "verbs": [verb, verb] }).to_string()).unwrap();
+    let outer = runner
+        .run(Caller::new(), StartOptions::new("outer", input))
+        .await
+        .unwrap();
+    let listing = runner.store().list(&skillrun::ledger::RunQuery {
+        parent_run_id: Some(outer.run_id),
+        limit: 10,
+        ..skillrun::ledger::RunQuery::default()
+    });
+    let mut written: Vec<u64> = Vec::new();
+    for run in listing.unwrap().runs {
+        let page = runner.store().read(&run.run_id, 1, 100).unwrap();
+        let events = page
+            .records()
+            .filter(|record| record.line.contains("\"custom\""));
+        written.push(u64::try_from(events.count()).unwrap());
+    }
+    written.sort_unstable();
+    assert_eq!(written, [10, 20]);
+}
