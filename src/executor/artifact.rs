@@ -285,7 +285,7 @@ impl Artifacts {
         }
         finished?;
         let now = self.clock.now().unix_micros().div_euclid(1_000_000);
-        make_room(&dir, now).map_err(ArtifactError::io("make room for it"))
+        make_room(&dir, name, now).map_err(ArtifactError::io("make room for it"))
     }
 
     /// The name of an artifact's file; none for what is no digest and might lead anywhere.
@@ -404,8 +404,9 @@ fn absent_is_none<T>(opened: Result<T, ArtifactError>) -> Result<Option<T>, Arti
 }
 
 /// Removes what was not used for longest until the rest is within bounds, and what was left unfinished.
+/// `newest` goes last, since it may have been made in the same second as others.
 /// It is called when something was compiled, which is rare and takes longer.
-fn make_room(dir: &File, now_seconds: i64) -> rustix::io::Result<()> {
+fn make_room(dir: &File, newest: &str, now_seconds: i64) -> rustix::io::Result<()> {
     let mut kept = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {
         let name = entry?.file_name().to_owned();
@@ -420,7 +421,11 @@ fn make_room(dir: &File, now_seconds: i64) -> rustix::io::Result<()> {
         };
         if !is_unfinished {
             let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-            kept.push(((stat.st_mtime, stat.st_mtime_nsec), bytes, name));
+            kept.push((
+                (name.to_bytes() == newest.as_bytes(), stat.st_mtime),
+                bytes,
+                name,
+            ));
         } else if stat.st_mtime < now_seconds.saturating_sub(UNFINISHED_SECONDS_MAX) {
             remove(dir, &name);
         }

@@ -16,9 +16,12 @@ use crate::clock::{Clock, Stopwatch};
 use crate::limits::{LimitKey, LimitReached, Limits};
 
 /// Random bytes that a guest may ask for at once. Protects the host's heap.
-const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
+pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 /// Host resources a guest may hold at once: steps, streams, timers. Protects the host's heap.
 pub(crate) const RESOURCES_MAX: usize = 10_000;
+
+/// Handles a guest may hold at once, those to resources of its own included. Protects the host's heap.
+pub(crate) const HANDLES_MAX: usize = 100_000;
 
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];

@@ -27,7 +27,6 @@ const ATTACKS: &str = r#"
 {"verb":"output","bytes":30000000}         |                           | output_limit    | 4 | output_bytes limit of 4194304
 {"verb":"carry","bytes":30000000}          |                           | host_call_limit | 4 | host_call_bytes limit of 8388608
 {"verb":"tool_flood","calls":1000}         | host_calls = 50           | host_call_limit | 4 | host_calls limit of 50
-{"verb":"random","bytes":100000000}        |                           | trap            | 1 | exceeds limit 1048576
 {"verb":"tool","name":"files__read"}       |                           | denied          | 3 | tool:files__read
 {"verb":"model","name":"acme/large"}       |                           | denied          | 3 | llm:acme/large
 {"verb":"approval"}                        |                           | denied          | 3 | approval
