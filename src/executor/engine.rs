@@ -195,6 +195,7 @@ impl Half {
     fn new(options: &EngineOptions, concurrency: bool) -> Result<Self, EngineError> {
         let failed = |error: wasmtime::Error| EngineError {
             instances_max: options.instances_max,
+            address_gib: pool_size(options).address_gib(),
             reason: format!("{error:#}"),
         };
         let engine = wasmtime::Engine::new(&engine_config(pool_size(options), concurrency))
@@ -248,9 +249,18 @@ impl Ticks {
 /// The pool cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot make an engine with a pool of {instances_max} instances (runs.at_once_max in config.toml): {reason}"
+    "cannot make a pool of {instances_max} instances (runs.at_once_max), which takes {address_gib} GiB of addresses: {reason}"
 )]
 pub struct EngineError {
     instances_max: usize,
+    address_gib: u64,
     reason: String,
+}
+
+impl EngineError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        "lower runs.at_once_max in config.toml, or let the process have more addresses (ulimit -v), which take no memory"
+            .to_owned()
+    }
 }

@@ -24,7 +24,9 @@ const MEMORIES_PER_COMPONENT_MAX: u32 = 4;
 const TABLES_PER_COMPONENT_MAX: u32 = 8;
 /// Metadata of one component instance; ordinary ones need a few KiB.
 const INSTANCE_METADATA_BYTES_MAX: usize = 1024 * 1024;
-/// Memories that a process can reserve: each takes 4 GiB of addresses, of which there are 128 TiB.
+/// GiB of addresses that each memory takes, whatever it may hold.
+const MEMORY_ADDRESS_GIB: u64 = 4;
+/// Memories that a process can reserve, of 128 TiB of addresses.
 const MEMORIES_MAX: u32 = 16_000;
 
 /// How large the pool of instances is.
@@ -38,6 +40,21 @@ pub(super) struct PoolSize {
     pub(super) table_elements_max: usize,
 }
 
+impl PoolSize {
+    /// Memories at once.
+    fn memories_max(self) -> u32 {
+        self.instances_max
+            .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
+            .min(MEMORIES_MAX)
+            .max(self.instances_max)
+    }
+
+    /// GiB of addresses that the memories take, which is nearly all that the pool takes.
+    pub(super) fn address_gib(self) -> u64 {
+        u64::from(self.memories_max()).saturating_mul(MEMORY_ADDRESS_GIB)
+    }
+}
+
 /// The settings of an engine. `concurrency` is for components that use the component model's `async`;
 /// it costs every call a few microseconds, so others are kept on an engine without it.
 pub(super) fn engine_config(size: PoolSize, concurrency: bool) -> Config {
@@ -46,12 +63,7 @@ pub(super) fn engine_config(size: PoolSize, concurrency: bool) -> Config {
     pool.total_component_instances(instances)
         .total_stacks(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES_PER_COMPONENT_MAX))
-        .total_memories(
-            instances
-                .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
-                .min(MEMORIES_MAX)
-                .max(instances),
-        )
+        .total_memories(size.memories_max())
         .total_tables(instances.saturating_mul(TABLES_PER_COMPONENT_MAX))
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT_MAX)
         .max_memories_per_component(MEMORIES_PER_COMPONENT_MAX)

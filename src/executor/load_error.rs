@@ -148,6 +148,7 @@ impl LoadError {
             Self::TooLarge { .. } => Some(format!(
                 "raise engine.component_bytes_max in config.toml (at most {COMPONENT_BYTES_MAX}), if the component is meant to be that large"
             )),
+            Self::Engine(error) => Some(error.hint()),
             Self::CompileTime { .. } => Some(
                 "the compilation goes on, so try again later, or raise engine.compile_time_ms in config.toml"
                     .to_owned(),

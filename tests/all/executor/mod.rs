@@ -53,7 +53,7 @@ async fn load(engine: &Engine, bytes: &[u8]) -> Result<Arc<Program>, LoadError> 
 /// A skill in the text form of WebAssembly. `core` is what its module holds beside memory and the exports
 /// that a skill needs; `run` is the body of its function, before it answers `null`; `outer` stands before
 /// the module in the component, and `with` is what the module imports.
-fn skill_of(outer: &str, with: &str, core: &str, run: &str) -> Vec<u8> {
+pub(crate) fn skill_of(outer: &str, with: &str, core: &str, run: &str) -> Vec<u8> {
     let types = r#"
         (type $d0 (record (field "name" string) (field "version" string) (field "description" string)
             (field "input-schema" string) (field "output-schema" string)))
