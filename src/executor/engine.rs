@@ -22,6 +22,9 @@ use crate::limits::{LimitKey, Limits};
 /// How often a guest that computes hands its thread back. Protects the others on the same thread.
 const TICK: Duration = Duration::from_millis(10);
 
+/// GiB of addresses that a memory of the pool takes, whatever it may hold.
+const MEMORY_ADDRESS_GIB: u64 = 4;
+
 /// What an engine is sized by.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -195,7 +198,8 @@ impl Half {
     fn new(options: &EngineOptions, concurrency: bool) -> Result<Self, EngineError> {
         let failed = |error: wasmtime::Error| EngineError {
             instances_max: options.instances_max,
-            address_gib: pool_size(options).address_gib(),
+            address_gib: u64::from(pool_size(options).memories_max())
+                .saturating_mul(MEMORY_ADDRESS_GIB),
             reason: format!("{error:#}"),
         };
         let engine = wasmtime::Engine::new(&engine_config(pool_size(options), concurrency))

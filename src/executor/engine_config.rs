@@ -24,9 +24,7 @@ const MEMORIES_PER_COMPONENT_MAX: u32 = 4;
 const TABLES_PER_COMPONENT_MAX: u32 = 8;
 /// Metadata of one component instance; ordinary ones need a few KiB.
 const INSTANCE_METADATA_BYTES_MAX: usize = 1024 * 1024;
-/// GiB of addresses that each memory takes, whatever it may hold.
-const MEMORY_ADDRESS_GIB: u64 = 4;
-/// Memories that a process can reserve, of 128 TiB of addresses.
+/// Memories that a process can reserve: each takes 4 GiB of addresses, of which there are 128 TiB.
 const MEMORIES_MAX: u32 = 16_000;
 
 /// How large the pool of instances is.
@@ -42,16 +40,11 @@ pub(super) struct PoolSize {
 
 impl PoolSize {
     /// Memories at once.
-    fn memories_max(self) -> u32 {
+    pub(super) fn memories_max(self) -> u32 {
         self.instances_max
             .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
             .min(MEMORIES_MAX)
             .max(self.instances_max)
-    }
-
-    /// GiB of addresses that the memories take, which is nearly all that the pool takes.
-    pub(super) fn address_gib(self) -> u64 {
-        u64::from(self.memories_max()).saturating_mul(MEMORY_ADDRESS_GIB)
     }
 }
 
