@@ -1,12 +1,14 @@
 //! What a run costs over a bare call of the same component.
 //!
 //! In one process, in turn: raw wasmtime under the same engine configuration (instantiate, call,
-//! drop), `SkillExecutor::call_tool`, and a whole run with its ledger. Printed are medians over rounds
-//! and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`.
+//! drop), `SkillExecutor::call_tool`, and a whole run with its ledger; the same call without fuel and
+//! epochs, which is what the bounds cost; and loading what was compiled before. Printed are medians over
+//! rounds and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`.
 
 #[path = "../../src/executor/engine_config.rs"]
 mod engine_config;
 mod limits;
+mod load;
 mod ours;
 mod raw;
 mod report;
@@ -29,7 +31,8 @@ fn main() -> Result<()> {
     // `cargo bench` passes its own flags; there are none to read.
     let wasm = Path::new(PROBE.wasm);
     let folder = tempfile::tempdir()?;
-    let raw = Raw::new(wasm)?;
+    let raw = Raw::new(wasm, true)?;
+    let unbounded = Raw::new(wasm, false)?;
     let ours = Ours::new(wasm, folder.path())?;
 
     let mut rounds = Rounds::default();
@@ -37,6 +40,10 @@ fn main() -> Result<()> {
         rounds.add(
             "raw: instantiate + call + drop",
             per_call_micros(CALLS, || raw.calls(CALLS, Files::None))?,
+        );
+        rounds.add(
+            "raw without fuel and epochs",
+            per_call_micros(CALLS, || unbounded.calls(CALLS, Files::None))?,
         );
         rounds.add("call_tool", ours.call_tool_micros(CALLS)?);
         rounds.add(
@@ -54,6 +61,7 @@ fn main() -> Result<()> {
     }
     rounds.print();
     rounds.ratio("call_tool", "raw: instantiate + call + drop", 1.3);
+    rounds.ratio("call_tool", "raw without fuel and epochs", 1.5);
     rounds.ratio(
         "run, ledger not durable",
         "raw + 2 writes, one open file",
@@ -67,6 +75,9 @@ fn main() -> Result<()> {
 
     threads(&raw, &ours)?;
     limits::overshoot(&ours)?;
+    drop((raw, unbounded, ours));
+    load::loads()?;
+    load::warm_start()?;
     Ok(())
 }
 

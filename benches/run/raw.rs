@@ -17,11 +17,19 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::engine_config::{PoolSize, engine_config};
 
+/// The pool of ours under its default limits.
+pub(crate) const POOL: PoolSize = PoolSize {
+    instances_max: 256,
+    memory_bytes_max: 256 * 1024 * 1024,
+    table_elements_max: 20_000,
+};
+
 /// A line about as long as an event.
 const LINE: &[u8] = &[b'x'; 600];
 
 pub(crate) struct Raw {
     engine: Engine,
+    bounded: bool,
     pre: InstancePre<State>,
     run: ComponentExportIndex,
     folder: TempDir,
@@ -37,7 +45,7 @@ pub(crate) enum Files {
     OneEach,
 }
 
-struct State {
+pub(crate) struct State {
     wasi: WasiCtx,
     table: ResourceTable,
 }
@@ -52,13 +60,11 @@ impl WasiView for State {
 }
 
 impl Raw {
-    pub(crate) fn new(wasm: &Path) -> Result<Self> {
-        let size = PoolSize {
-            instances_max: 256,
-            memory_bytes_max: 256 * 1024 * 1024,
-            table_elements_max: 20_000,
-        };
-        let engine = Engine::new(&engine_config(size, false))?;
+    /// The component on an engine that is `bounded` as ours is, by fuel and epochs, or by neither.
+    pub(crate) fn new(wasm: &Path, bounded: bool) -> Result<Self> {
+        let mut config = engine_config(POOL, false);
+        config.consume_fuel(bounded).epoch_interruption(bounded);
+        let engine = Engine::new(&config)?;
         let component = Component::new(&engine, fs::read(wasm)?)?;
         let mut linker = Linker::<State>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -72,6 +78,7 @@ impl Raw {
         Ok(Self {
             pre: linker.instantiate_pre(&component)?,
             engine,
+            bounded,
             run,
             folder: tempfile::tempdir()?,
         })
@@ -113,9 +120,11 @@ impl Raw {
             table: ResourceTable::new(),
         };
         let mut store = Store::new(&self.engine, state);
-        store.set_fuel(u64::MAX)?;
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
+        if self.bounded {
+            store.set_fuel(u64::MAX)?;
+            store.set_epoch_deadline(1);
+            store.epoch_deadline_async_yield_and_update(1);
+        }
         let instance = self.pre.instantiate_async(&mut store).await?;
         let run = instance.get_func(&mut store, self.run).context("no run")?;
         let run = run.typed::<(&str,), (Result<String, SkillError>,)>(&store)?;
@@ -141,7 +150,7 @@ impl Raw {
 
 /// Defines the interfaces of skills. The call that is measured makes no host call, so what is behind
 /// them does not matter.
-fn stub_host_interfaces(
+pub(crate) fn stub_host_interfaces(
     linker: &mut Linker<State>,
     engine: &Engine,
     component: &Component,

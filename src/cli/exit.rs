@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 use crate::ledger::StoreError;
 use crate::outcome::OutcomeCode;
 use crate::registry;
-use crate::runner::{ExecutorError, RunError};
+use crate::runner::{EngineError, ExecutorError, RunError};
 use crate::telemetry::chain;
 
 /// The stable word for a command line, an input or a configuration that is wrong.
@@ -206,6 +206,8 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         ));
     } else if let Some(store) = error.downcast_ref::<StoreError>() {
         (exit, report.code, report.hint) = store_class(store);
+    } else if let Some(engine) = error.downcast_ref::<EngineError>() {
+        report.hint = Some(engine.hint());
     } else if error.is::<ConfigError>() {
         (exit, report.code) = (Exit::Usage, USAGE);
     }

@@ -1,9 +1,13 @@
 //! Components that were compiled, by digest, each compiled once.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::load_error::LoadError;
 use super::program::Program;
@@ -15,12 +19,24 @@ const PROGRAMS_MAX: usize = 256;
 /// durable, which are the same ones, and the host's memory.
 const COMPILATIONS_AT_ONCE_MAX: usize = 2;
 
-type Slot = Arc<OnceCell<Arc<Program>>>;
+/// Compiled components that are fetched at once, each in some milliseconds. Protects the same threads,
+/// and is apart so that none of these waits for a compilation.
+const FETCHES_AT_ONCE_MAX: usize = 4;
+
+#[derive(Default)]
+struct Slot {
+    program: OnceCell<Arc<Program>>,
+    /// The compilation has taken longer than anybody is made to wait. It goes on, since a thread cannot
+    /// be stopped, and whoever asks meanwhile is answered at once.
+    is_late: AtomicBool,
+}
 
 pub(crate) struct Cache {
     slots: Mutex<Slots>,
-    /// Bounds compilations that go on at once.
-    at_once: Arc<Semaphore>,
+    /// How long somebody waits for a compilation.
+    compile_time_ms: u64,
+    compilations: Arc<Semaphore>,
+    fetches: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -30,45 +46,71 @@ struct Slots {
 }
 
 struct Entry {
-    slot: Slot,
+    slot: Arc<Slot>,
     used: u64,
 }
 
 impl Cache {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(compile_time_ms: u64) -> Self {
         Self {
             slots: Mutex::default(),
-            at_once: Arc::new(Semaphore::new(COMPILATIONS_AT_ONCE_MAX)),
+            compile_time_ms,
+            compilations: Arc::new(Semaphore::new(COMPILATIONS_AT_ONCE_MAX)),
+            fetches: Arc::new(Semaphore::new(FETCHES_AT_ONCE_MAX)),
         }
     }
 
-    /// The program for `digest`, made by `load` unless it is there. Those who ask meanwhile wait for
-    /// the same one; a failure is not kept, so the next one tries again.
+    /// The program for `digest`: the one that is there, else what `fetch` finds, else what `compile`
+    /// makes. Those who ask meanwhile wait for the same one; a failure is not kept, so the next one tries
+    /// again.
     pub(crate) async fn get_or_load(
         &self,
         digest: &str,
-        load: impl FnOnce() -> Result<Program, LoadError> + Send + 'static,
+        fetch: impl FnOnce() -> Option<Program> + Send + 'static,
+        compile: impl FnOnce() -> Result<Program, LoadError> + Send + 'static,
     ) -> Result<Arc<Program>, LoadError> {
         let slot = self.slot(digest);
-        if let Some(program) = slot.get() {
+        if let Some(program) = slot.program.get() {
             return Ok(Arc::clone(program));
         }
-        let at_once = Arc::clone(&self.at_once);
+        let limit_ms = self.compile_time_ms;
+        let late = LoadError::CompileTime { limit_ms };
+        if slot.is_late.load(Ordering::Acquire) {
+            return Err(late);
+        }
+        let limit = Duration::from_millis(limit_ms);
+        let (compilations, fetches) = (Arc::clone(&self.compilations), Arc::clone(&self.fetches));
         // A task of its own goes on when the caller goes, and those who wait share its result.
         let loading = tokio::spawn(async move {
-            let compile = async move {
-                let _place = at_once.acquire_owned().await;
-                match tokio::task::spawn_blocking(load).await {
-                    Ok(loaded) => loaded.map(Arc::new),
-                    Err(_panicked) => Err(LoadError::CompilerFailed),
+            let load = async {
+                let place = fetches.acquire_owned().await;
+                if let Ok(Some(program)) = spawn_blocking(fetch).await {
+                    return Ok(Arc::new(program));
                 }
+                drop(place);
+                let _place = compilations.acquire_owned().await;
+                let mut compiling = spawn_blocking(compile);
+                let compiled = match timeout(limit, &mut compiling).await {
+                    Ok(compiled) => compiled,
+                    Err(_elapsed) => {
+                        slot.is_late.store(true, Ordering::Release);
+                        compiling.await
+                    }
+                };
+                slot.is_late.store(false, Ordering::Release);
+                compiled
+                    .unwrap_or(Err(LoadError::CompilerFailed))
+                    .map(Arc::new)
             };
-            slot.get_or_try_init(|| compile).await.map(Arc::clone)
+            slot.program.get_or_try_init(|| load).await.map(Arc::clone)
         });
-        loading.await.unwrap_or(Err(LoadError::CompilerFailed))
+        match timeout(limit, loading).await {
+            Ok(loaded) => loaded.unwrap_or(Err(LoadError::CompilerFailed)),
+            Err(_elapsed) => Err(late),
+        }
     }
 
-    fn slot(&self, digest: &str) -> Slot {
+    fn slot(&self, digest: &str) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.uses = slots.uses.wrapping_add(1);
         let used = slots.uses;
@@ -82,7 +124,7 @@ impl Cache {
                 slots.by_digest.remove(&digest);
             }
         }
-        let slot = Slot::default();
+        let slot = Arc::new(Slot::default());
         let entry = Entry {
             slot: Arc::clone(&slot),
             used,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use wasmtime::component::{Component, HasSelf, Linker};
 
+use super::artifact::{Artifacts, Facts};
 use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
@@ -20,6 +21,9 @@ use crate::limits::{LimitKey, Limits};
 
 /// How often a guest that computes hands its thread back. Protects the others on the same thread.
 const TICK: Duration = Duration::from_millis(10);
+
+/// GiB of addresses that a memory of the pool takes, whatever it may hold.
+const MEMORY_ADDRESS_GIB: u64 = 4;
 
 /// What an engine is sized by.
 #[derive(Debug, Clone)]
@@ -49,6 +53,7 @@ struct Inner {
     /// Held while it is made, because a second pool of that size may be one too many.
     making: Mutex<()>,
     cache: Cache,
+    artifacts: Option<Artifacts>,
 }
 
 /// One engine with everything that belongs to it.
@@ -65,39 +70,65 @@ impl Engine {
     /// The machine cannot reserve a pool of that size.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let plain = Half::new(&options, false)?;
+        let dir = options.cache_dir.clone();
         Ok(Self(Arc::new(Inner {
+            cache: Cache::new(options.loading.compile_time_ms),
+            artifacts: dir.map(|dir| Artifacts::new(dir, &plain.engine, options.clock.clone())),
             options,
             plain,
             concurrent: OnceLock::new(),
             making: Mutex::default(),
-            cache: Cache::new(),
         })))
     }
 
     /// The component with this content, compiled and linked. A component is compiled once, however
-    /// many ask for it at the same time, and never on the caller's thread.
+    /// many ask for it at the same time, and never on the caller's thread; where there is a `cache_dir`,
+    /// once for all processes that share it.
     ///
     /// `digest` is the SHA-256, in hexadecimal, of the bytes that `read` gives; the caller sees to it
-    /// that it is. They are asked for only when the component is not there yet.
+    /// that it is. They are asked for only when the component has to be compiled. It needs a tokio
+    /// runtime with timers.
     ///
     /// # Errors
-    /// The bytes cannot be had, are no component, need something that this host does not have, or do
-    /// not fit.
+    /// The bytes cannot be had, are no component, need something that this host does not have, do not
+    /// fit, or are not compiled in time.
     pub async fn load(
         &self,
         digest: &str,
         read: impl FnOnce() -> Result<Vec<u8>, LoadError> + Send + 'static,
     ) -> Result<Arc<Program>, LoadError> {
-        let inner = Arc::clone(&self.0);
+        let (fetching, compiling) = (Arc::clone(&self.0), Arc::clone(&self.0));
+        let (wanted, compiled) = (digest.to_owned(), digest.to_owned());
         self.0
             .cache
-            .get_or_load(digest, move || inner.compile(&read()?))
+            .get_or_load(
+                digest,
+                move || fetching.fetch(&wanted),
+                move || compiling.compile(&compiled, &read()?),
+            )
             .await
     }
 }
 
 impl Inner {
-    fn compile(&self, bytes: &[u8]) -> Result<Program, LoadError> {
+    /// The component as a process before this one compiled it. Whatever is wrong with that is found out
+    /// anew, and told in more words, when it is compiled.
+    fn fetch(&self, digest: &str) -> Option<Program> {
+        let artifact = self.artifacts.as_ref()?.find(digest)?;
+        let facts = artifact.facts;
+        if facts.component_bytes > self.options.loading.component_bytes_max {
+            return None;
+        }
+        let half = if facts.uses_async {
+            self.concurrent().ok()?
+        } else {
+            &self.plain
+        };
+        let component = artifact.component(&half.engine)?;
+        self.link(half, &component).ok()
+    }
+
+    fn compile(&self, digest: &str, bytes: &[u8]) -> Result<Program, LoadError> {
         load_error::check_header(bytes)?;
         let bytes_max = self.options.loading.component_bytes_max;
         if bytes.len() > usize_of(bytes_max) {
@@ -109,9 +140,21 @@ impl Inner {
         fit::check(bytes, pool_size(&self.options))?;
         let (half, component) = self.component(bytes)?;
         load_error::check_interfaces(&half.engine, &component)?;
+        let program = self.link(half, &component)?;
+        if let Some(artifacts) = &self.artifacts {
+            let facts = Facts {
+                uses_async: !std::ptr::eq(half, &self.plain),
+                component_bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            };
+            artifacts.store(digest, facts, &component);
+        }
+        Ok(program)
+    }
+
+    fn link(&self, half: &Half, component: &Component) -> Result<Program, LoadError> {
         let linked = half
             .linker
-            .instantiate_pre(&component)
+            .instantiate_pre(component)
             .map_err(|error| LoadError::invalid(&error))?;
         let skill = SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?;
         Ok(Program::new(
@@ -155,6 +198,8 @@ impl Half {
     fn new(options: &EngineOptions, concurrency: bool) -> Result<Self, EngineError> {
         let failed = |error: wasmtime::Error| EngineError {
             instances_max: options.instances_max,
+            address_gib: u64::from(pool_size(options).memories_max())
+                .saturating_mul(MEMORY_ADDRESS_GIB),
             reason: format!("{error:#}"),
         };
         let engine = wasmtime::Engine::new(&engine_config(pool_size(options), concurrency))
@@ -208,9 +253,18 @@ impl Ticks {
 /// The pool cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot make an engine with a pool of {instances_max} instances (runs.at_once_max in config.toml): {reason}"
+    "cannot make a pool of {instances_max} instances (runs.at_once_max), which takes {address_gib} GiB of addresses: {reason}"
 )]
 pub struct EngineError {
     instances_max: usize,
+    address_gib: u64,
     reason: String,
+}
+
+impl EngineError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        "lower runs.at_once_max in config.toml, or let the process have more addresses (ulimit -v), which take no memory"
+            .to_owned()
+    }
 }

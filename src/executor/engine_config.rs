@@ -38,6 +38,16 @@ pub(super) struct PoolSize {
     pub(super) table_elements_max: usize,
 }
 
+impl PoolSize {
+    /// Memories at once.
+    pub(super) fn memories_max(self) -> u32 {
+        self.instances_max
+            .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
+            .min(MEMORIES_MAX)
+            .max(self.instances_max)
+    }
+}
+
 /// The settings of an engine. `concurrency` is for components that use the component model's `async`;
 /// it costs every call a few microseconds, so others are kept on an engine without it.
 pub(super) fn engine_config(size: PoolSize, concurrency: bool) -> Config {
@@ -46,12 +56,7 @@ pub(super) fn engine_config(size: PoolSize, concurrency: bool) -> Config {
     pool.total_component_instances(instances)
         .total_stacks(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES_PER_COMPONENT_MAX))
-        .total_memories(
-            instances
-                .saturating_mul(MEMORIES_PER_COMPONENT_MAX)
-                .min(MEMORIES_MAX)
-                .max(instances),
-        )
+        .total_memories(size.memories_max())
         .total_tables(instances.saturating_mul(TABLES_PER_COMPONENT_MAX))
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT_MAX)
         .max_memories_per_component(MEMORIES_PER_COMPONENT_MAX)

@@ -3,12 +3,14 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use wasmtime::component::ResourceTableError;
-use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+use wasmtime::{GcHeapOutOfMemory, PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
 use super::guest_record::{GuestRecord, cut};
 use super::run_host::RecordRefused;
+use super::state::HANDLES_MAX;
+use super::wasi::RANDOM_BYTES_MAX;
 use crate::limits::{LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
 
@@ -18,6 +20,11 @@ const DENIED_CODE: &str = "denied";
 /// How the engine says that a guest handed over more than `host_call_bytes`. It has no type to ask
 /// for, so its words are pinned by a test that a real guest drives.
 const HOST_CALL_BYTES_MARK: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// How WASI says that a guest asked for more random bytes than it may have at once, and how the engine
+/// says that a guest holds too many handles. Neither has a type either, and real guests pin both.
+const RANDOM_BYTES_MARK: &str = "requested len ";
+const HANDLES_MARK: &str = "store handle limit exceeded";
 
 /// Bytes of a guest's error message that become part of an outcome.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
@@ -150,11 +157,15 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
             ..Failure::new(OutcomeCode::Busy, message)
         });
     }
-    if error
-        .root_cause()
-        .to_string()
-        .contains(HOST_CALL_BYTES_MARK)
-    {
+    if error.is::<GcHeapOutOfMemory<()>>() {
+        return Some(record.reached(LimitKey::MemoryBytes).into());
+    }
+    from_words(&error.root_cause().to_string(), error, record)
+}
+
+/// The failure that an error without a type is, by what it says.
+fn from_words(said: &str, error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
+    if said.contains(HOST_CALL_BYTES_MARK) {
         // Frames of the guest are on the stack while it calls the host, and gone when it returns.
         let key = if error.downcast_ref::<WasmBacktrace>().is_some() {
             LimitKey::HostCallBytes
@@ -163,7 +174,14 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
         };
         return Some(record.reached(key).into());
     }
-    None
+    let message = if said.starts_with(RANDOM_BYTES_MARK) {
+        format!("the guest asked for more than {RANDOM_BYTES_MAX} random bytes at once")
+    } else if said.contains(HANDLES_MARK) {
+        format!("the guest holds more than {HANDLES_MAX} handles")
+    } else {
+        return None;
+    };
+    Some(Failure::new(OutcomeCode::HostCallLimit, message))
 }
 
 fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {

@@ -1,5 +1,5 @@
-//! Whether a component fits the pool, asked before it is compiled, so that the answer can name what it
-//! needs, what there is, and the key that changes it.
+//! Whether a component can be compiled and fits the pool, asked before it is compiled, so that the answer
+//! can name what it needs, what there is, and the key that changes it.
 
 use wasmparser::{Parser, Payload, TableType};
 
@@ -10,10 +10,76 @@ use crate::limits::LimitKey;
 /// Bytes of a page of memory, unless a memory says otherwise.
 const PAGE_BYTES_LOG2: u32 = 16;
 
-/// Checks every memory and every table of every module in the component against the pool.
+// A compilation cannot be stopped, so what would make one endless or fill the host's memory is refused
+// before it begins. The bounds protect whoever waits for another component's compilation, and the host.
+// Interpreters of Python and JavaScript need less than a quarter of each.
+
+/// Functions of all modules. The compiler holds some KiB for each, however short it is.
+const FUNCTIONS_MAX: u64 = 250_000;
+/// Bytes of one function. The compiler takes more than twice the time for one of twice the length.
+const FUNCTION_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Types of all modules and components, which may refer to each other.
+const TYPES_MAX: u64 = 200_000;
+/// Functions that cross from a component to a module or back; each is compiled into glue.
+const CROSSINGS_MAX: u64 = 20_000;
+/// Modules and components, wherever they lie.
+const MODULES_MAX: u64 = 256;
+/// Modules and components within each other.
+const NESTING_MAX: u64 = 32;
+
+/// Something of which a component may have so many.
+struct Bound {
+    what: &'static str,
+    count: u64,
+    count_max: u64,
+}
+
+impl Bound {
+    fn new(what: &'static str, count_max: u64) -> Self {
+        Self {
+            what,
+            count: 0,
+            count_max,
+        }
+    }
+
+    fn add(&mut self, more: u32) -> Result<(), LoadError> {
+        self.count = self.count.saturating_add(u64::from(more));
+        if self.count <= self.count_max {
+            return Ok(());
+        }
+        Err(LoadError::TooComplex {
+            what: self.what,
+            count: self.count,
+            count_max: self.count_max,
+        })
+    }
+}
+
+/// Checks every module of the component against what the compiler is given, and every memory and every
+/// table against the pool.
 pub(super) fn check(bytes: &[u8], pool: PoolSize) -> Result<(), LoadError> {
+    let mut functions = Bound::new("functions", FUNCTIONS_MAX);
+    let mut types = Bound::new("types", TYPES_MAX);
+    let mut crossings = Bound::new("functions that cross its boundaries", CROSSINGS_MAX);
+    let mut modules = Bound::new("modules and components in it", MODULES_MAX);
+    let mut nesting = Bound::new("levels of modules and components", NESTING_MAX);
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(malformed)? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                modules.add(1)?;
+                nesting.add(1)?;
+            }
+            Payload::End(_) => nesting.count = nesting.count.saturating_sub(1),
+            Payload::TypeSection(section) => types.add(section.count())?,
+            Payload::CoreTypeSection(section) => types.add(section.count())?,
+            Payload::ComponentTypeSection(section) => types.add(section.count())?,
+            Payload::ComponentCanonicalSection(section) => crossings.add(section.count())?,
+            Payload::FunctionSection(section) => functions.add(section.count())?,
+            Payload::CodeSectionEntry(body) => {
+                let bytes = u32::try_from(body.as_bytes().len()).unwrap_or(u32::MAX);
+                Bound::new("bytes in one function", FUNCTION_BYTES_MAX).add(bytes)?;
+            }
             Payload::MemorySection(memories) => {
                 for memory in memories {
                     let memory = memory.map_err(malformed)?;

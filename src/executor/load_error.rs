@@ -107,6 +107,22 @@ pub enum LoadError {
         /// What the engine said.
         reason: String,
     },
+    /// It was not compiled in time. The compilation goes on, and what comes of it is kept.
+    #[error("component was not compiled within {limit_ms} ms (engine.compile_time_ms)")]
+    CompileTime {
+        /// How long whoever asks for a component waits for it, in milliseconds.
+        limit_ms: u64,
+    },
+    /// More of something than the compiler is given, whatever the component's size.
+    #[error("component has {count} {what}: expected at most {count_max}")]
+    TooComplex {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there is, as far as it was counted.
+        count: u64,
+        /// The most that is accepted.
+        count_max: u64,
+    },
     /// The compiler panicked on it.
     #[error("component refused: the compiler failed on it")]
     CompilerFailed,
@@ -132,6 +148,11 @@ impl LoadError {
             Self::TooLarge { .. } => Some(format!(
                 "raise engine.component_bytes_max in config.toml (at most {COMPONENT_BYTES_MAX}), if the component is meant to be that large"
             )),
+            Self::Engine(error) => Some(error.hint()),
+            Self::CompileTime { .. } => Some(
+                "the compilation goes on, so try again later, or raise engine.compile_time_ms in config.toml"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }

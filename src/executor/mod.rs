@@ -8,6 +8,7 @@
 //! * A guest's mistake is an error value that the guest can handle. A limit that is reached, a trap or
 //!   a fault of the host ends the instance with a [`Failure`] that carries an outcome code.
 
+mod artifact;
 mod bindings;
 mod cache;
 mod engine;

@@ -12,7 +12,7 @@ use super::engine::Ticks;
 use super::failure::{self, Failure};
 use super::guest_record::GuestRecord;
 use super::run_host::{RunHost, Unrecorded};
-use super::state::{HostState, Seed};
+use super::state::{HANDLES_MAX, HostState, Seed};
 use crate::capability::Policy;
 use crate::clock::Clock;
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
@@ -144,6 +144,7 @@ impl Program {
             .value(LimitKey::HostCallBytes)
             .max(limits.value(LimitKey::OutputBytes));
         store.set_hostcall_fuel(usize::try_from(crossing).unwrap_or(usize::MAX));
+        store.set_max_component_handles(HANDLES_MAX);
         // At each tick the guest hands the thread back, so that others run and a deadline or a
         // cancellation is seen.
         store.set_epoch_deadline(1);

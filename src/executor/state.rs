@@ -15,6 +15,9 @@ use super::wasi;
 use crate::capability::{Capability, Policy};
 use crate::limits::{LimitKey, LimitReached};
 
+/// Handles a guest may hold at once, those to resources of its own included. Protects the host's heap.
+pub(crate) const HANDLES_MAX: usize = 100_000;
+
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];
 

@@ -12,7 +12,7 @@ use crate::capability::{Capability, FsAccess, Policy};
 use crate::outcome::OutcomeCode;
 
 /// Random bytes that a guest may ask for at once. Protects the host's heap.
-const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
+pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The context of a run. What is printed becomes log lines; there are no arguments, no sockets and no
 /// look-up of names.

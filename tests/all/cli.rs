@@ -21,6 +21,7 @@ mod tail;
 mod terminal;
 mod together;
 mod upkeep;
+mod warm_start;
 
 /// Ids of runs, so that a test can name one before it begins.
 fn run_id(number: u32) -> String {

@@ -59,7 +59,7 @@ fn every_attack_ends_as_the_matrix_says() {
         );
         let run_id = document["run_id"].as_str().unwrap();
         check_record(&home, run_id, attack);
-        if attack.exit == 4 {
+        if attack.says.contains(" limit of ") {
             check_limit(&home, run_id, &document, attack);
         }
     }

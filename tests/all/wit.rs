@@ -2,7 +2,7 @@
 //! language that skills are written in.
 
 mod documented;
-mod examples;
+pub(crate) mod examples;
 mod frozen;
 mod generators;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::runtime_builder;
 
-use super::{call, engine, limits, probe};
+use super::{call, engine, limits, load, probe, skill_of};
 
 const NOOP: &str = r#"{"verb":"noop"}"#;
 const SPIN: &str = r#"{"verb":"spin"}"#;
@@ -110,6 +110,53 @@ async fn nothing_survives_from_one_call_to_the_next_and_randomness_follows_the_s
     let first = random(1).await;
     assert_eq!(first, random(1).await);
     assert_ne!(first, random(2).await);
+}
+
+/// Bounds that nobody can configure have a code and a message of their own, too.
+#[tokio::test]
+async fn a_guest_that_hoards_is_told_apart_from_one_that_traps() {
+    let engine = engine(1, limits(&[]));
+    let random = call(r#"{"verb":"random","bytes":100000000}"#, limits(&[]));
+    let refused = probe(&engine).await.call(random).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::HostCallLimit);
+    assert!(
+        refused.message.contains("1048576 random bytes"),
+        "{refused}"
+    );
+
+    let handles = skill_of(
+        r#"(type $r (resource (rep i32))) (core func $new (canon resource.new $r))
+           (core instance $host (export "new" (func $new)))"#,
+        r#"(with "host" (instance $host))"#,
+        r#"(import "host" "new" (func $new (param i32) (result i32)))"#,
+        "(loop (drop (call $new (i32.const 1))) (br 0))",
+    );
+    let handles = load(&engine, &handles).await.unwrap();
+    let refused = handles.call(call("{}", limits(&[]))).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::HostCallLimit);
+    assert!(refused.message.contains("100000 handles"), "{refused}");
+}
+
+/// Objects of a guest whose language has a garbage collector lie outside of its memories, and count.
+#[tokio::test]
+async fn a_heap_of_objects_is_bounded_by_the_memory_limit() {
+    let engine = engine(1, limits(&[]));
+    let objects = skill_of(
+        "",
+        "",
+        r#"(type $list (sub (struct (field (ref null $list)) (field i64 i64 i64 i64))))
+           (global $head (mut (ref null $list)) (ref.null $list))"#,
+        "(loop (global.set $head (struct.new $list (global.get $head)
+            (i64.const 1) (i64.const 2) (i64.const 3) (i64.const 4))) (br 0))",
+    );
+    let objects = load(&engine, &objects).await.unwrap();
+    let bounded = limits(&[("memory_bytes", 16 * 1024 * 1024)]);
+    let refused = objects.call(call("{}", bounded)).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::MemoryLimit);
+    assert!(
+        refused.message.contains("memory_bytes limit of 16777216"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

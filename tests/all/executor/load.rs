@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use skillrun::config::Loading;
 use skillrun::executor::LoadError;
 use skillrun_test_artifacts::PROBE;
 
-use super::{engine, limits, load};
+use super::{engine, engine_with, limits, load, skill_of};
 
 /// Parses the text form of a component.
 fn component(wat: &str) -> Vec<u8> {
@@ -101,6 +102,99 @@ async fn a_component_that_does_not_fit_the_pool_is_told_by_how_much() {
         "component needs table_elements = 101: this host has room for 100"
     );
     assert!(refused.hint().unwrap().contains("limits.table_elements"));
+}
+
+/// What would keep the compiler busy for ever is refused before it begins.
+#[tokio::test]
+async fn a_component_that_is_too_much_for_the_compiler_is_refused() {
+    let engine = engine(2, limits(&[]));
+    let nested = (0..33).fold(String::new(), |inner, _| format!("(component {inner})"));
+    let functions = "(func)".repeat(250_001);
+    let long = "i32.const 0 drop ".repeat(700_000);
+    for (inside, said) in [
+        (
+            nested,
+            "levels of modules and components: expected at most 32",
+        ),
+        (
+            "(component)".repeat(257),
+            "257 modules and components in it",
+        ),
+        (format!("(core module {functions})"), "250001 functions"),
+        (
+            format!("(core module (func {long}))"),
+            "bytes in one function: expected at most 2097152",
+        ),
+        ("(type string)".repeat(200_001), "200001 types"),
+    ] {
+        let refused = load(&engine, &component(&format!("(component {inside})")))
+            .await
+            .err()
+            .unwrap();
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_component_of_too_many_bytes_is_refused_with_the_key() {
+    let engine = engine_with(Loading {
+        component_bytes_max: 100,
+        ..Loading::default()
+    });
+    let refused = load(&engine, &skill_of("", "", "", ""))
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        refused
+            .to_string()
+            .contains("expected at most 100 (engine.component_bytes_max)"),
+        "{refused}"
+    );
+    assert!(
+        refused
+            .hint()
+            .unwrap()
+            .contains("engine.component_bytes_max")
+    );
+}
+
+/// Everyone who waits for a compilation is answered in time; it goes on, and whoever asks later has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compilation_that_takes_too_long_keeps_nobody_waiting() {
+    let engine = engine_with(Loading {
+        compile_time_ms: 1,
+        ..Loading::default()
+    });
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(std::sync::Mutex::new(wait));
+    let ask = || {
+        let (reads, wait) = (Arc::clone(&reads), Arc::clone(&wait));
+        engine.load("the same", move || {
+            reads.fetch_add(1, Ordering::SeqCst);
+            // It takes as long as the test wants.
+            let _gone = wait.lock().unwrap().recv();
+            Ok(skill_of("", "", "", ""))
+        })
+    };
+    let late = LoadError::CompileTime { limit_ms: 1 };
+    for answer in [
+        tokio::join!(ask(), ask()).into(),
+        [ask().await, ask().await],
+    ] {
+        let answer: [Result<_, LoadError>; 2] = answer;
+        for refused in answer {
+            let refused = refused.err().unwrap();
+            assert_eq!(refused, late);
+            assert!(refused.hint().unwrap().contains("engine.compile_time_ms"));
+        }
+    }
+    go.send(()).unwrap();
+    while ask().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(reads.load(Ordering::SeqCst), 1, "compiled once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! The executor with real components, in process: what a test of the binary cannot see.
 
+mod artifacts;
 mod call;
 mod load;
 
@@ -32,10 +33,63 @@ fn engine(instances_max: usize, limits: Limits) -> Engine {
     .unwrap()
 }
 
+fn engine_with(loading: Loading) -> Engine {
+    Engine::new(EngineOptions {
+        instances_max: 2,
+        limits: limits(&[]),
+        loading,
+        cache_dir: None,
+        clock: Clock::system(),
+    })
+    .unwrap()
+}
+
 async fn load(engine: &Engine, bytes: &[u8]) -> Result<Arc<Program>, LoadError> {
     let bytes = bytes.to_owned();
     let digest = Digest::of(&bytes).to_string();
     engine.load(&digest, move || Ok(bytes)).await
+}
+
+/// A skill in the text form of WebAssembly. `core` is what its module holds beside memory and the exports
+/// that a skill needs; `run` is the body of its function, before it answers `null`; `outer` stands before
+/// the module in the component, and `with` is what the module imports.
+pub(crate) fn skill_of(outer: &str, with: &str, core: &str, run: &str) -> Vec<u8> {
+    let types = r#"
+        (type $d0 (record (field "name" string) (field "version" string) (field "description" string)
+            (field "input-schema" string) (field "output-schema" string)))
+        (type $e0 (record (field "message" string) (field "code" string) (field "details" string)))"#;
+    let text = format!(
+        r#"(component
+            {outer}
+            (core module $m
+                {core}
+                (memory (export "memory") 1)
+                (data (i32.const 20) "\20\00\00\00\04\00\00\00")
+                (data (i32.const 32) "null")
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+                (func (export "describe") (result i32) (i32.const 256))
+                (func (export "run") (param i32 i32) (result i32) {run} (i32.const 16)))
+            (core instance $i (instantiate $m {with}))
+            {types}
+            (func $describe (result $d0) (canon lift (core func $i "describe") (memory (core memory $i "memory"))))
+            (func $run (param "input" string) (result (result string (error $e0)))
+                (canon lift (core func $i "run") (memory (core memory $i "memory")) (realloc (core func $i "realloc"))))
+            (component $handler
+                {types}
+                (import "d" (type $d (eq $d0)))
+                (import "e" (type $e (eq $e0)))
+                (import "describe" (func $describe (result $d)))
+                (import "run" (func $run (param "input" string) (result (result string (error $e)))))
+                (export $dx "descriptor" (type $d))
+                (export $ex "skill-error" (type $e))
+                (export "describe" (func $describe) (func (result $dx)))
+                (export "run" (func $run)
+                    (func (param "input" string) (result (result string (error $ex))))))
+            (instance $h (instantiate $handler (with "d" (type $d0)) (with "e" (type $e0))
+                (with "describe" (func $describe)) (with "run" (func $run))))
+            (export "skillrun:skill/handler@0.1.0" (instance $h)))"#
+    );
+    wat::parse_str(text).unwrap()
 }
 
 async fn probe(engine: &Engine) -> Arc<Program> {

@@ -39,7 +39,7 @@ impl Executor for Outer {
         }
         let input: Value = serde_json::from_str(arguments.as_str()).unwrap();
         for verb in input["verbs"].as_array().unwrap() {
-            let input = JsonObject::parse(&verb.to_string()).unwrap();
+            let input = JsonObject::parse(verb.to_string()).unwrap();
             let runner = self.runner.get().unwrap();
             let inner = StartOptions::new("probe", input);
             match runner.run(Caller::within(cx), inner).await {
@@ -123,7 +123,7 @@ async fn what_runs_inside_use_counts_for_the_run_above() {
     ] {
         let (runner, _folder) = runner(limit);
         let verbs = json!({ "verbs": [verb, verb] });
-        let input = JsonObject::parse(&verbs.to_string()).unwrap();
+        let input = JsonObject::parse(verbs.to_string()).unwrap();
         let ended = runner
             .run(Caller::new(), StartOptions::new("outer", input))
             .await;
@@ -143,7 +143,7 @@ async fn what_runs_inside_use_counts_for_the_run_above() {
 async fn events_of_runs_inside_count_for_the_run_above() {
     let (runner, _folder) = runner(("guest_events", 30));
     let verb = json!({ "verb": "emit_flood", "events": 20 });
-    let input = JsonObject::parse(&json!({ "verbs": [verb, verb] }).to_string()).unwrap();
+    let input = JsonObject::parse(json!({ "verbs": [verb, verb] }).to_string()).unwrap();
     let outer = runner
         .run(Caller::new(), StartOptions::new("outer", input))
         .await

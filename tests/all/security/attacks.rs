@@ -127,9 +127,9 @@ pub(super) const ATTACKS: &[Attack] = &[
         tries: "asks for 100 MB of random bytes at once",
         verb: r#"{"verb":"random","bytes":100000000}"#,
         limit: "",
-        code: "trap",
-        exit: 1,
-        says: "exceeds limit 1048576",
+        code: "host_call_limit",
+        exit: 4,
+        says: "more than 1048576 random bytes",
     },
     Attack {
         tries: "holds a million timers",

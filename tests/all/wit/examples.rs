@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -35,10 +36,19 @@ const PYTHON: Example = Example {
     tools: &["python/bin/componentize-py"],
 };
 
+/// Two tests that need an example must not both build it.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// The folder of the example in Python, whose component holds an interpreter.
+pub(crate) fn python() -> PathBuf {
+    PYTHON.build()
+}
+
 impl Example {
     /// The skill's folder, built when anything that goes into it has changed.
     #[track_caller]
     fn build(&self) -> PathBuf {
+        let _one_at_a_time = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         for path in self.tools {
             tool(path);
         }
