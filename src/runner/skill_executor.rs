@@ -17,25 +17,25 @@ use crate::executor::{
 use crate::ledger::Json;
 use crate::limits::{LimitError, LimitOverrides, Limits, Source};
 use crate::outcome::OutcomeCode;
-use crate::registry::{Registry, Skill};
+use crate::registry::{Registry, Skill, SkillSet};
 use crate::telemetry::chain;
 
-/// Runs the skills of a registry. Cheap to clone.
+/// Runs installed skills. Cheap to clone.
 #[derive(Clone)]
 pub struct SkillExecutor {
-    registry: Registry,
+    skills: SkillSet,
     engine: Engine,
     limits: Limits,
 }
 
 impl SkillExecutor {
-    /// An executor for the skills of `registry`, each held to `limits` unless its manifest asks for
-    /// less. It can hold `instances_max` instances at once; admit no more runs than that.
+    /// An executor for `skills`, one [`Registry`] or whatever a watcher publishes, each held to
+    /// `limits` unless its manifest asks for less. It can hold `instances_max` instances at once; admit no more runs than that.
     ///
     /// # Errors
     /// The machine cannot reserve so large a pool.
     pub fn new(
-        registry: Registry,
+        skills: impl Into<SkillSet>,
         limits: Limits,
         instances_max: usize,
         clock: Clock,
@@ -46,7 +46,7 @@ impl SkillExecutor {
             clock,
         })?;
         Ok(Self {
-            registry,
+            skills: skills.into(),
             engine,
             limits,
         })
@@ -57,29 +57,11 @@ impl SkillExecutor {
     /// # Errors
     /// There is no such skill, it cannot be loaded, or it fails to answer.
     pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let skill = self.skill(name)?;
+        let registry = self.skills.current();
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
         let program = self.load(&skill).await?;
         Ok(program.describe(Arc::new(self.limits.clone())).await?)
-    }
-
-    fn skill(&self, name: &str) -> Result<Arc<Skill>, ExecutorError> {
-        if let Some(skill) = self.registry.get(name) {
-            return Ok(skill);
-        }
-        let mut refused = self.registry.refused().iter();
-        Err(match refused.find(|error| error.path.ends_with(name)) {
-            Some(error) => ExecutorError::Load {
-                name: name.to_owned(),
-                reason: chain(error),
-                hint: Some(format!(
-                    "skillrun skills validate {name} shows all that is wrong"
-                )),
-            },
-            None => ExecutorError::NotFound {
-                name: name.to_owned(),
-                nearest: self.registry.nearest(name).map(ToString::to_string),
-            },
-        })
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {
@@ -103,6 +85,51 @@ impl SkillExecutor {
                 reason: chain(&error),
             })
     }
+
+    /// Pins an installed skill that is used for the first time. Unless that is on disk, it is not run:
+    /// a change of it would go unnoticed.
+    async fn pin(&self, skill: &Arc<Skill>) -> Result<(), ExecutorError> {
+        if skill.is_pinned() != Some(false) {
+            return Ok(());
+        }
+        let used = Arc::clone(skill);
+        let pinned = tokio::task::spawn_blocking(move || used.pin_on_first_use()).await;
+        let refuse = |reason, hint| ExecutorError::Load {
+            name: skill.name.to_string(),
+            reason,
+            hint,
+        };
+        match pinned {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let name = &skill.name;
+                Err(refuse(
+                    chain(&error),
+                    Some(format!("skillrun skills pin {name} shows what is accepted")),
+                ))
+            }
+            Err(error) => Err(refuse(error.to_string(), None)),
+        }
+    }
+}
+
+/// Why no skill of that name can be run.
+fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
+    let name = name.to_owned();
+    if registry.get_disabled(&name).is_some() {
+        return ExecutorError::Disabled { name };
+    }
+    match registry.refusal(&name) {
+        Some(error) => ExecutorError::Load {
+            reason: chain(error),
+            hint: Some(error.hint()),
+            name,
+        },
+        None => ExecutorError::NotFound {
+            nearest: registry.nearest(&name).map(ToString::to_string),
+            name,
+        },
+    }
 }
 
 #[async_trait]
@@ -113,7 +140,12 @@ impl Executor for SkillExecutor {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError> {
-        let skill = self.skill(name)?;
+        // The profile speaks of one skill, or of none, and so does the record.
+        let skill = cx.profile().skill.clone();
+        let skill = skill.ok_or_else(|| reason_without(&self.skills.current(), name))?;
+        if skill.component.is_some() {
+            self.pin(&skill).await?;
+        }
         let program = self.load(&skill).await?;
         let called = program
             .call(Call {
@@ -134,7 +166,7 @@ impl Executor for SkillExecutor {
     }
 
     fn profile(&self, name: &str, call_limits: &LimitOverrides) -> Result<RunProfile, LimitError> {
-        let skill = self.registry.get(name);
+        let skill = self.skills.current().get(name);
         let mut limits = self.limits.clone();
         if let Some(skill) = &skill {
             limits = limits.with(Source::Manifest, &skill.manifest.limits)?;
@@ -151,6 +183,7 @@ impl Executor for SkillExecutor {
             component_digest: skill.component.as_ref().map(|c| c.sha256.clone()),
             policy: Policy::deny_all(skill.manifest.capabilities.clone()),
             limits,
+            skill: Some(skill),
         })
     }
 }
