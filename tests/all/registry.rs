@@ -10,6 +10,9 @@ use sha2::{Digest, Sha256};
 use skillrun::registry::{Registry, RegistryError, Severity, Skill, validate};
 use tempfile::TempDir;
 
+mod archives;
+mod watcher;
+
 /// The start of every component, and so an empty one.
 const COMPONENT: &[u8] = b"\0asm\x0d\x00\x01\x00";
 /// An empty core module.
@@ -17,15 +20,32 @@ const MODULE: &[u8] = b"\0asm\x01\x00\x00\x00";
 /// A custom section by which tools tell that the source was Rust.
 const WRITTEN_IN_RUST: &[u8] = b"\x00\x1f\x09producers\x01\x08language\x01\x04Rust\x041.95";
 
-struct SkillsDir(TempDir);
+struct SkillsDir {
+    path: PathBuf,
+    /// None when the folder is part of another one.
+    _own: Option<TempDir>,
+}
 
 impl SkillsDir {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let own = tempfile::tempdir().unwrap();
+        Self {
+            path: own.path().to_owned(),
+            _own: Some(own),
+        }
+    }
+
+    /// The folder at a path, made if it is not there.
+    fn at(path: &Path) -> Self {
+        fs::create_dir_all(path).unwrap();
+        Self {
+            path: path.to_owned(),
+            _own: None,
+        }
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        &self.path
     }
 
     /// A skill of that name whose text is in order.
