@@ -10,7 +10,7 @@ use super::printer::{OutputClosed, Printer};
 use crate::config::ConfigError;
 use crate::ledger::StoreError;
 use crate::outcome::OutcomeCode;
-use crate::registry::{self, RegistryError, StateError};
+use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
 use crate::runner::{ExecutorError, RunError};
 use crate::telemetry::chain;
 
@@ -245,13 +245,15 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
 
 /// The state of the skills, when it is what failed.
 fn state_of(error: &anyhow::Error) -> Option<&StateError> {
-    error.chain().find_map(|cause| {
-        let state = cause.downcast_ref::<StateError>();
-        state.or_else(|| match cause.downcast_ref::<RegistryError>() {
-            Some(RegistryError::State(state)) => Some(state),
-            _ => None,
-        })
-    })
+    if let Some(RegistryError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else if let Some(InstallError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else if let Some(UpkeepError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else {
+        error.downcast_ref()
+    }
 }
 
 fn state_hint(error: &StateError) -> String {

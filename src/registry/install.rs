@@ -104,7 +104,9 @@ impl Staged {
             let lock = StateLock::acquire(skills_dir)?;
             Staging::make(skills_dir, &lock).map_err(unwritable)?
         };
-        write(&tree, &staging, &name).map_err(unwritable)?;
+        write(&tree, &staging, &name)
+            .and_then(|()| sync_folder(staging.path()))
+            .map_err(unwritable)?;
         let folder = staging.path().join(name.as_str());
         let skill =
             Skill::from_folder(&folder).map_err(|error| told_of(error, staging.path(), source))?;
@@ -190,7 +192,7 @@ fn write(tree: &Tree, staging: &Staging, name: &SkillName) -> io::Result<()> {
     let staging = Dir::open_ambient_dir(staging.path(), ambient_authority())?;
     staging.create_dir(name.as_str())?;
     tree.write(&staging.open_dir(name.as_str())?)?;
-    staging.into_std_file().sync_all()
+    Ok(())
 }
 
 /// The name in the front matter. Without a valid one the skill is going to be refused, under a name

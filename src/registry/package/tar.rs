@@ -73,7 +73,7 @@ fn read_entry<R: Read>(
         EntryType::Fifo => special("a pipe"),
         EntryType::GNUSparse => special("a sparse file"),
         EntryType::GNULongName | EntryType::GNULongLink => special("a long name that stands apart"),
-        _ => special("an entry of unknown kind"),
+        _ => special("an entry of unknown type"),
     }
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write as _};
 
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
 
+use rustix::fs::{Mode, OFlags};
+
 use super::{DEPTH_MAX, ENTRIES_MAX, EntryRule, NAME_BYTES_MAX, PackageError, UNPACKED_BYTES_MAX};
 
 /// What is given to whoever runs skills: modes of an archive are not taken over.
@@ -59,10 +61,17 @@ impl Tree {
             file.sync_all()?;
         }
         for path in &self.folders {
-            folder.open_dir(path)?.into_std_file().sync_all()?;
+            sync(folder, path)?;
         }
-        folder.try_clone()?.into_std_file().sync_all()
+        sync(folder, ".")
     }
+}
+
+/// Makes the names in a folder durable. What `cap_std` opens is not open for that.
+fn sync(folder: &Dir, path: &str) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(folder, path, flags, Mode::empty())?;
+    Ok(rustix::fs::fsync(opened)?)
 }
 
 /// A tree that grows, and that nothing gets into that breaks a rule.

@@ -104,7 +104,7 @@ fn check_kind(kind: u32, is_folder: bool) -> Result<(), &'static str> {
         (0o120_000, _) => Err("a symbolic link"),
         (0o010_000, _) => Err("a pipe"),
         (0o020_000 | 0o060_000, _) => Err("a device"),
-        _ => Err("an entry of unknown kind"),
+        _ => Err("an entry of unknown type"),
     }
 }
 

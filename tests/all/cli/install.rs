@@ -182,11 +182,11 @@ fn hostile_tars() -> Vec<Hostile> {
         ("char.tgz", special(b'3', ""), "entry", "device"),
         ("block.tgz", special(b'4', ""), "entry", "device"),
         ("fifo.tgz", special(b'6', ""), "entry", "pipe"),
-        ("contiguous.tgz", special(b'7', ""), "entry", "unknown kind"),
+        ("contiguous.tgz", special(b'7', ""), "entry", "unknown type"),
         ("sparse.tgz", special(b'S', ""), "entry", "sparse file"),
         ("longname.tgz", special(b'L', ""), "entry", "long name"),
         ("longlink.tgz", special(b'K', ""), "entry", "long name"),
-        ("volume.tgz", special(b'V', ""), "entry", "unknown kind"),
+        ("volume.tgz", special(b'V', ""), "entry", "unknown type"),
         (
             "pax-path.tgz",
             extended(b'x', "path", "../evil"),
