@@ -139,7 +139,7 @@ pub(crate) fn warm_start() -> Result<()> {
                 ..Loading::default()
             },
             cache_dir: Some(home.path().join("cache")),
-            ..SkillExecutorOptions::new(Registry::load(&skills_dir), Clock::system())
+            ..SkillExecutorOptions::new(Registry::load(&skills_dir)?, Clock::system())
         })?;
         let described = names.iter().map(|name| executor.describe(name));
         for described in runtime.block_on(futures_util::future::join_all(described)) {
@@ -152,7 +152,7 @@ pub(crate) fn warm_start() -> Result<()> {
     for _ in 0..ROUNDS {
         rounds.add("start with 20 skills", per_call_micros(1, start)?);
         let registry = || {
-            Registry::load(&skills_dir);
+            Registry::load(&skills_dir)?;
             Ok(())
         };
         rounds.add("... of that, reading them", per_call_micros(1, registry)?);

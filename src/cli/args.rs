@@ -37,7 +37,7 @@ pub(crate) enum Command {
     /// List and read the ledgers of runs.
     #[command(subcommand)]
     Runs(RunsCommand),
-    /// List and check skills.
+    /// Install, list, check and remove skills.
     #[command(subcommand)]
     Skills(SkillsCommand),
     /// Show and check the configuration.
@@ -221,6 +221,39 @@ pub(crate) enum SkillsCommand {
     /// Check a skill's folder and report everything that is wrong with it.
     Validate {
         /// The name of an installed skill, a skill's folder, or a .wasm file.
+        skill: String,
+    },
+    /// Install a skill, all of it or nothing, and pin it as it is.
+    Install {
+        /// A skill's folder, a .tar.gz, a .tgz or a .zip.
+        source: PathBuf,
+
+        /// Put it in the place of another one of that name that was accepted.
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Show what was accepted of a skill, and how it differs now.
+    Pin {
+        /// The name of an installed skill.
+        skill: String,
+
+        /// Accept the skill as it is now.
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Let a skill be run again.
+    Enable {
+        /// The name of an installed skill.
+        skill: String,
+    },
+    /// Keep a skill and let nobody run it.
+    Disable {
+        /// The name of an installed skill.
+        skill: String,
+    },
+    /// Remove a skill with its folder and all that was decided about it.
+    Remove {
+        /// The name of an installed skill.
         skill: String,
     },
 }

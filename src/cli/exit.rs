@@ -10,12 +10,15 @@ use super::printer::{OutputClosed, Printer};
 use crate::config::ConfigError;
 use crate::ledger::StoreError;
 use crate::outcome::OutcomeCode;
-use crate::registry;
+use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
 use crate::runner::{EngineError, ExecutorError, RunError};
 use crate::telemetry::chain;
 
 /// The stable word for a command line, an input or a configuration that is wrong.
 const USAGE: &str = "usage";
+
+/// The stable word for a skill that is not the one that was accepted.
+const CHANGED: &str = "changed";
 
 /// The exit codes, one meaning each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,8 @@ pub(crate) struct Refused {
     code: &'static str,
     message: String,
     hint: Option<String>,
+    /// How a skill differs from what was accepted.
+    change: Option<Box<registry::Change>>,
 }
 
 impl Refused {
@@ -85,6 +90,26 @@ impl Refused {
             code: USAGE,
             message: message.into(),
             hint: None,
+            change: None,
+        }
+    }
+
+    /// What was to be installed or run is no skill by the rules.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Failed,
+            code: OutcomeCode::LoadError.as_str(),
+            ..Self::usage(message)
+        }
+    }
+
+    /// A skill is not the one that was accepted.
+    pub(crate) fn changed(message: impl Into<String>, change: registry::Change) -> Self {
+        Self {
+            exit: Exit::Failed,
+            code: CHANGED,
+            change: Some(Box::new(change)),
+            ..Self::usage(message)
         }
     }
 
@@ -93,8 +118,7 @@ impl Refused {
         Self {
             exit: Exit::NotFound,
             code: OutcomeCode::NotFound.as_str(),
-            message: message.into(),
-            hint: None,
+            ..Self::usage(message)
         }
     }
 
@@ -115,6 +139,8 @@ struct Report<'a> {
     hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'a registry::Change>,
 }
 
 /// Says what went wrong, once and whole, and gives the exit code for it.
@@ -176,6 +202,7 @@ fn usage_report(rendered: &str, is_bare: bool) -> Report<'static> {
         error,
         hint: hint.or_else(|| Some("--help shows what is expected".to_owned())),
         run_id: None,
+        change: None,
     }
 }
 
@@ -186,11 +213,13 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         error: chain(error.as_ref()),
         hint: None,
         run_id: None,
+        change: None,
     };
     if let Some(refused) = error.downcast_ref::<Refused>() {
         exit = refused.exit;
         report.code = refused.code;
         report.hint.clone_from(&refused.hint);
+        report.change = refused.change.as_deref();
     } else if let Some(run) = error.downcast_ref::<RunError>() {
         (exit, report.code, report.hint) = run_class(run);
         report.run_id = run.run_id().map(ToString::to_string);
@@ -204,6 +233,8 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         report.hint = Some(format!(
             "skillrun skills validate {path} shows all that is wrong"
         ));
+    } else if let Some(state) = state_of(error) {
+        report.hint = Some(state_hint(state));
     } else if let Some(store) = error.downcast_ref::<StoreError>() {
         (exit, report.code, report.hint) = store_class(store);
     } else if let Some(engine) = error.downcast_ref::<EngineError>() {
@@ -212,6 +243,30 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         (exit, report.code) = (Exit::Usage, USAGE);
     }
     (exit, report)
+}
+
+/// The state of the skills, when it is what failed.
+fn state_of(error: &anyhow::Error) -> Option<&StateError> {
+    if let Some(RegistryError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else if let Some(InstallError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else if let Some(UpkeepError::State(state)) = error.downcast_ref() {
+        Some(state)
+    } else {
+        error.downcast_ref()
+    }
+}
+
+fn state_hint(error: &StateError) -> String {
+    match error {
+        StateError::Damaged { .. } => {
+            "restore the file, or remove it: then all skills are enabled, and each is accepted as it is when it is run next"
+        }
+        StateError::Full { .. } => "skillrun skills remove makes room",
+        _ => "check that skills/ in the home folder can be read and written and has room",
+    }
+    .to_owned()
 }
 
 /// Exit code, stable word and hint.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::capability::SkillName;
 use crate::config::Config;
 use crate::registry::{LoadError, Registry, Skill};
 
@@ -19,28 +18,25 @@ pub(crate) struct SkillSource {
 /// Finds what `argument` names. A text with a path separator or the ending `.wasm` is a path, anything
 /// else the name of an installed skill; one that does not exist is found out, and recorded, by the run.
 pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSource> {
-    let skills = config.skills_dir();
     if let Some(skill) = at_path(argument)? {
         return Ok(SkillSource {
             name: skill.name.to_string(),
             registry: Registry::of([skill]),
         });
     }
-    let folder = argument
-        .parse::<SkillName>()
-        .ok()
-        .map(|name| skills.join(name.as_str()));
-    let registry = match folder
-        .filter(|folder| folder.is_dir())
-        .map(|f| Skill::from_folder(&f))
-    {
-        Some(Ok(skill)) => Registry::of([skill]),
-        // Refused or not there: the whole registry knows why, and what else there is.
-        _ => Registry::load(&skills),
-    };
     Ok(SkillSource {
         name: argument.to_owned(),
-        registry,
+        registry: Registry::load_only(&config.skills_dir(), argument)?,
+    })
+}
+
+/// A name that no skill has, with the one that may have been meant.
+pub(crate) fn unknown(argument: &str, config: &Config) -> Refused {
+    let refused = Refused::not_found(format!("unknown skill {argument:?}"));
+    let known = Registry::load(&config.skills_dir()).unwrap_or_default();
+    refused.with_hint(match known.nearest(argument) {
+        Some(nearest) => format!("there is a skill {:?}", nearest.as_str()),
+        None => "skillrun skills list shows the skills there are".to_owned(),
     })
 }
 

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use wasmparser::{KnownCustom, Parser, Payload};
 
 use super::finding::{Finding, Problem, Severity};
-use super::folder::{Content, read_regular};
+use super::folder::{Content, read_regular, sha256};
 use crate::config::COMPONENT_BYTES_MAX;
 
 /// The name of the component file in a skill's folder.
@@ -78,14 +77,10 @@ pub(super) fn inspect(content: &Content) -> Result<(Component, Option<&'static s
     let flavor = flavor(bytes)?;
     let component = Component {
         path: content.target.clone(),
-        sha256: sha256(bytes),
+        sha256: content.sha256.clone(),
         size_bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
     };
     Ok((component, flavor))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    format!("{:x}", Sha256::digest(bytes))
 }
 
 fn check_header(bytes: &[u8]) -> Result<(), Problem> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::pin::Change;
 use crate::capability::{CapabilityError, SkillNameError};
 use crate::limits::LimitError;
 
@@ -88,6 +89,29 @@ impl fmt::Display for LoadError {
         match self.findings.len() {
             0 | 1 => Ok(()),
             count => write!(f, " ({count} problems, the first is shown)"),
+        }
+    }
+}
+
+impl LoadError {
+    /// How the skill differs from what was accepted, when that is a reason.
+    pub fn change(&self) -> Option<&Change> {
+        self.findings
+            .iter()
+            .find_map(|finding| match &finding.problem {
+                Problem::Changed(change) => Some(&**change),
+                _ => None,
+            })
+    }
+
+    /// What to do about it, for a skill that is installed.
+    pub fn hint(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        match (self.change(), self.findings.len()) {
+            (Some(_), 1) => format!(
+                "skillrun skills pin {name} shows what changed, and with --accept it is accepted"
+            ),
+            _ => format!("skillrun skills validate {name} shows all that is wrong"),
         }
     }
 }
@@ -221,6 +245,17 @@ pub enum Problem {
         /// The folder's name.
         folder: String,
     },
+    /// The name is the one of another skill, whose folder has it.
+    #[error("name {name:?} is the one of another skill: expected the folder's, {folder:?}")]
+    NameClash {
+        /// The name in the front matter.
+        name: String,
+        /// The folder's name.
+        folder: String,
+    },
+    /// The skill is not the one that was accepted.
+    #[error("changed since it was accepted: {0}")]
+    Changed(Box<Change>),
     /// A requested capability that does not parse.
     #[error(transparent)]
     Capability(#[from] CapabilityError),

@@ -1,10 +1,13 @@
 //! Reading files of a skill's folder: bounded, and never through a link that leads out of it.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
 
 use super::finding::Problem;
 
@@ -15,12 +18,16 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// The same without links.
     root: PathBuf,
+    /// SHA-256 of every file that was read, by the name it was read under.
+    digests: RefCell<BTreeMap<String, String>>,
 }
 
 /// A file that was read whole.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
+    /// SHA-256 of the bytes: 64 lower-case hexadecimal digits.
+    pub(super) sha256: String,
     /// The file itself, when the name was a link to it.
     pub(super) target: PathBuf,
 }
@@ -34,6 +41,7 @@ impl Folder {
         Ok(Self {
             path: path.to_owned(),
             root,
+            digests: RefCell::default(),
         })
     }
 
@@ -56,7 +64,20 @@ impl Folder {
             return Err(Problem::LeadsOutside { target });
         }
         let bytes = read_regular(&target, bytes_max)?;
-        Ok(Some(Content { bytes, target }))
+        let sha256 = sha256(&bytes);
+        self.digests
+            .borrow_mut()
+            .insert(name.to_owned(), sha256.clone());
+        Ok(Some(Content {
+            bytes,
+            sha256,
+            target,
+        }))
+    }
+
+    /// SHA-256 of every file that was read so far.
+    pub(super) fn digests(&self) -> BTreeMap<String, String> {
+        self.digests.borrow().clone()
     }
 
     /// Like [`Folder::read`], for text.
@@ -65,6 +86,11 @@ impl Folder {
             .map(|content| String::from_utf8(content.bytes).map_err(|_| Problem::NotUtf8))
             .transpose()
     }
+}
+
+/// SHA-256 as 64 lower-case hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 /// The content of a regular file. The last part of the path must not be a link, and opening a pipe

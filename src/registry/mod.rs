@@ -1,32 +1,47 @@
 //! Skills on disk: `<skills>/<name>/` with SKILL.md, and skill.wasm and skill.toml where there is code.
 //!
 //! Everything in such a folder was written by somebody else. A skill that breaks a rule is refused
-//! whole, with everything that is wrong and its place, and never hides the others.
+//! whole, with everything that is wrong and its place, and never hides the others. A skill is pinned
+//! when it is first used: from then on it is refused when a byte of it changes, until the change is
+//! accepted.
 
 mod component;
 mod finding;
 mod folder;
 mod front_matter;
+mod install;
 mod manifest;
+mod package;
+mod pin;
 mod schema;
 mod skill;
+mod staging;
+mod state;
+mod upkeep;
+mod watcher;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use component::{COMPONENT_FILE, Component};
 pub use finding::{Finding, LoadError, Position, Problem, Severity};
 pub use front_matter::SKILL_FILE;
+pub use install::{InstallError, InstallOutcome, InstallStatus, Staged};
 pub use manifest::{ComponentSection, Expose, MANIFEST_FILE, Manifest, WORLD_VERSIONS};
-pub use skill::{Skill, validate};
+pub use package::{EntryRule, Format, PackageError, check_archive};
+pub use pin::{Change, FileChange, FileChangeKind, LimitChange, Pin};
+pub use skill::{PinError, Skill, validate};
+pub use state::StateError;
+pub use upkeep::{PinReport, UpkeepError, accept, pin_report, remove, set_enabled};
+pub use watcher::{SkillSet, WatchError, Watcher};
 
 use crate::capability::SkillName;
-use finding::Findings;
+use state::{SkillState, State, StateLock};
 
 /// Entries of the skills folder. The text of every skill is held, so this bounds the host's memory.
 const ENTRIES_MAX: usize = 1000;
@@ -40,59 +55,111 @@ pub struct Registry(Arc<Snapshot>);
 #[derive(Debug, Default)]
 struct Snapshot {
     skills: BTreeMap<SkillName, Arc<Skill>>,
+    disabled: BTreeMap<SkillName, Arc<Skill>>,
     refused: Vec<LoadError>,
+}
+
+/// Why there is no registry of a folder at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The folder is there and cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Unreadable {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The folder has more entries than are read.
+    #[error("{}: too many entries: expected at most {max}", path.display())]
+    TooManyEntries {
+        /// The folder.
+        path: PathBuf,
+        /// The bound.
+        max: usize,
+    },
+    /// What was decided about the skills is not known.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 impl Registry {
     /// Loads every folder in `skills_dir`, in the order of their names. Files, and folders whose name
     /// begins with a dot, are passed over. There is nothing in a folder that does not exist.
     ///
-    /// It reads and digests every component; to run one skill, [`Skill::from_folder`] is enough.
-    pub fn load(skills_dir: &Path) -> Self {
+    /// It reads and digests every component; to run one skill, [`Registry::load_only`] is enough.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or the state of its skills is damaged. A skill that is refused is no
+    /// error: it is in [`Registry::refused`].
+    pub fn load(skills_dir: &Path) -> Result<Self, RegistryError> {
+        let state = State::read(skills_dir)?;
         let mut snapshot = Snapshot::default();
-        let names = match folder_names(skills_dir) {
-            Ok(names) => names,
-            Err(error) => {
-                snapshot.refused.push(error);
-                return Self(Arc::new(snapshot));
-            }
-        };
-        for name in names {
-            // A name is its folder's, so two skills cannot have the same.
-            match Skill::from_folder(&skills_dir.join(name)) {
-                Ok(skill) => {
-                    snapshot.skills.insert(skill.name.clone(), Arc::new(skill));
-                }
-                Err(error) => snapshot.refused.push(error),
-            }
+        for name in folder_names(skills_dir)? {
+            snapshot.add(load_skill(skills_dir, &name, &state), &state);
         }
-        Self(Arc::new(snapshot))
+        snapshot.tell_clashes();
+        Ok(Self(Arc::new(snapshot)))
     }
 
-    /// A registry of these skills alone; of two with one name the later stays.
-    pub fn of(skills: impl IntoIterator<Item = Skill>) -> Self {
+    /// Loads the one skill of that name, and every other only when there is no folder for it: then
+    /// [`Registry::nearest`] has something to choose from.
+    ///
+    /// # Errors
+    /// As for [`Registry::load`].
+    pub fn load_only(skills_dir: &Path, name: &str) -> Result<Self, RegistryError> {
+        let name = name.parse::<SkillName>().ok();
+        let Some(name) = name.filter(|name| skills_dir.join(name.as_str()).is_dir()) else {
+            return Self::load(skills_dir);
+        };
+        let state = State::read(skills_dir)?;
+        let mut snapshot = Snapshot::default();
+        let skill = load_skill(skills_dir, OsStr::new(name.as_str()), &state);
+        snapshot.add(skill, &state);
+        Ok(Self(Arc::new(snapshot)))
+    }
+
+    /// A registry of these skills alone, all of them enabled; of two with one name the later stays.
+    pub fn of<S: Into<Arc<Skill>>>(skills: impl IntoIterator<Item = S>) -> Self {
         let named = skills
             .into_iter()
-            .map(|skill| (skill.name.clone(), Arc::new(skill)));
+            .map(Into::into)
+            .map(|skill| (skill.name.clone(), skill));
         Self(Arc::new(Snapshot {
             skills: named.collect(),
-            refused: Vec::new(),
+            ..Snapshot::default()
         }))
     }
 
-    /// The skill of that name.
+    /// The skill of that name, if it is enabled.
     pub fn get(&self, name: &str) -> Option<Arc<Skill>> {
         self.0.skills.get(name).cloned()
     }
 
-    /// Every skill, by name.
+    /// The skill of that name, if it is disabled.
+    pub fn get_disabled(&self, name: &str) -> Option<Arc<Skill>> {
+        self.0.disabled.get(name).cloned()
+    }
+
+    /// Every skill that is enabled, by name.
     pub fn skills(&self) -> impl ExactSizeIterator<Item = &Arc<Skill>> {
         self.0.skills.values()
     }
 
-    /// What was refused, by folder name; or the one reason why the folder of skills itself was.
+    /// Every skill that is disabled, by name.
+    pub fn disabled(&self) -> impl ExactSizeIterator<Item = &Arc<Skill>> {
+        self.0.disabled.values()
+    }
+
+    /// What was refused, by folder name.
     pub fn refused(&self) -> &[LoadError] {
         &self.0.refused
+    }
+
+    /// Why the folder of that name was refused, if it was.
+    pub fn refusal(&self, name: &str) -> Option<&LoadError> {
+        let mut refused = self.0.refused.iter();
+        refused.find(|error| error.path.file_name() == Some(OsStr::new(name)))
     }
 
     /// The skill whose name is most like `name`, when one is like enough to have been meant.
@@ -108,17 +175,72 @@ impl Registry {
     }
 }
 
-/// The folders in `skills_dir`, sorted, and every entry of which it cannot be told what it is.
-fn folder_names(skills_dir: &Path) -> Result<Vec<OsString>, LoadError> {
-    let refuse = |problem| {
-        let mut findings = Findings::default();
-        findings.refuse(skills_dir, problem);
-        LoadError {
-            path: skills_dir.to_owned(),
-            findings: findings.into_sorted().0,
+impl Snapshot {
+    fn add(&mut self, loaded: Result<Skill, LoadError>, state: &State) {
+        match loaded {
+            Ok(skill) => {
+                let decided = state.skills.get(&skill.name);
+                let skills = match decided.is_none_or(|decided| decided.enabled) {
+                    true => &mut self.skills,
+                    false => &mut self.disabled,
+                };
+                skills.insert(skill.name.clone(), Arc::new(skill));
+            }
+            Err(error) => self.refused.push(error),
         }
+    }
+
+    /// A name is its folder's, so two skills cannot have the same. When a folder claims the name of
+    /// another, as a copy does, that is what its author has to be told.
+    fn tell_clashes(&mut self) {
+        let is_taken =
+            |name: &str| self.skills.contains_key(name) || self.disabled.contains_key(name);
+        let findings = self
+            .refused
+            .iter_mut()
+            .flat_map(|error| &mut error.findings);
+        for finding in findings {
+            if let Problem::NameMismatch { name, folder } = &finding.problem
+                && is_taken(name)
+            {
+                finding.problem = Problem::NameClash {
+                    name: name.clone(),
+                    folder: folder.clone(),
+                };
+            }
+        }
+    }
+}
+
+/// Loads one installed skill. What looks like a change may be an installation of which the folder was
+/// seen and the state was not; so it is looked at again under the lock that installations hold.
+fn load_skill(skills_dir: &Path, name: &OsStr, state: &State) -> Result<Skill, LoadError> {
+    let load = |state: &State| {
+        let decided = name.to_str().and_then(|name| state.skills.get(name));
+        let undecided = SkillState::default();
+        Skill::installed(skills_dir, name, decided.unwrap_or(&undecided))
     };
-    let unreadable = |error| refuse(Problem::Unreadable(error));
+    let loaded = load(state);
+    let is_changed = |error: &LoadError| error.change().is_some();
+    if !loaded.as_ref().is_err_and(is_changed) {
+        return loaded;
+    }
+    // Where nothing can be written, nothing is being installed either.
+    let Ok(lock) = StateLock::acquire(skills_dir) else {
+        return loaded;
+    };
+    match lock.read() {
+        Ok(state) => load(&state),
+        Err(_) => loaded,
+    }
+}
+
+/// The folders in `skills_dir`, sorted, and every entry of which it cannot be told what it is.
+fn folder_names(skills_dir: &Path) -> Result<Vec<OsString>, RegistryError> {
+    let unreadable = |source| RegistryError::Unreadable {
+        path: skills_dir.to_owned(),
+        source,
+    };
     let entries = match fs::read_dir(skills_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(unreadable)?,
@@ -126,7 +248,10 @@ fn folder_names(skills_dir: &Path) -> Result<Vec<OsString>, LoadError> {
     let mut names = Vec::new();
     for (index, entry) in entries.enumerate() {
         if index == ENTRIES_MAX {
-            return Err(refuse(Problem::TooManyEntries { max: ENTRIES_MAX }));
+            return Err(RegistryError::TooManyEntries {
+                path: skills_dir.to_owned(),
+                max: ENTRIES_MAX,
+            });
         }
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();

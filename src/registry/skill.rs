@@ -1,14 +1,18 @@
 //! One skill, read whole or refused.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::component::{COMPONENT_FILE, Component, inspect};
 use super::finding::{FileFindings, Finding, Findings, LoadError, Problem};
-use super::folder::{Content, Folder, read_regular};
+use super::folder::{Content, Folder, read_regular, sha256};
 use super::front_matter::{self, FrontMatter, SKILL_FILE, SKILL_FILE_BYTES_MAX};
 use super::manifest::{self, ComponentSection, MANIFEST_BYTES_MAX, MANIFEST_FILE, Manifest};
+use super::pin::{Change, Pin};
+use super::state::{SkillState, StateError, StateLock};
 use crate::capability::SkillName;
 use crate::config::COMPONENT_BYTES_MAX;
 
@@ -42,8 +46,31 @@ pub struct Skill {
     pub flavor: Option<String>,
     /// Whether it is a component that was loaded without a folder, and so without a manifest to ask in.
     pub is_bare: bool,
+    /// SHA-256 of every file that was read of it, by its path in the folder.
+    pub files: BTreeMap<String, String>,
     /// What is odd about it and does not hinder it.
     pub warnings: Vec<Finding>,
+    /// Where it is installed; none for one that was named by its path.
+    pub(super) installed: Option<Installed>,
+}
+
+/// What is known of a skill because it is installed.
+#[derive(Debug)]
+pub(super) struct Installed {
+    skills_dir: PathBuf,
+    /// Whether what was accepted of it is on disk, and is what was loaded.
+    is_pinned: AtomicBool,
+}
+
+/// Why a skill could not be pinned, so that it is not to be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The state of the skills cannot be read or written.
+    #[error("cannot pin the skill")]
+    State(#[from] StateError),
+    /// Something else was accepted after this one was loaded.
+    #[error("changed since it was accepted: {0}")]
+    Changed(Box<Change>),
 }
 
 impl Skill {
@@ -53,8 +80,75 @@ impl Skill {
     /// Anything in the folder breaks a rule; the error has everything that does.
     pub fn from_folder(path: &Path) -> Result<Self, LoadError> {
         let mut findings = Findings::default();
-        let skill = read_folder(path, &mut findings);
+        let skill = read_folder(path, &mut findings).and_then(|(skill, _)| skill);
         finish(path, skill, findings)
+    }
+
+    /// Loads the skill in a folder of `skills_dir`, and refuses it when it is not the one that was
+    /// accepted.
+    pub(super) fn installed(
+        skills_dir: &Path,
+        name: &OsStr,
+        state: &SkillState,
+    ) -> Result<Self, LoadError> {
+        let path = skills_dir.join(name);
+        let mut findings = Findings::default();
+        let read = read_folder(&path, &mut findings);
+        let (skill, found) = read.map_or((None, None), |(skill, pin)| (skill, Some(pin)));
+        if let (Some(pin), Some(found)) = (&state.pin, &found)
+            && let Some(change) = pin.change_to(found)
+        {
+            findings.refuse(&path, Problem::Changed(Box::new(change)));
+        }
+        let skill = finish(&path, skill, findings)?;
+        Ok(Self {
+            installed: Some(Installed {
+                skills_dir: skills_dir.to_owned(),
+                is_pinned: AtomicBool::new(state.pin.is_some()),
+            }),
+            ..skill
+        })
+    }
+
+    /// The skill as it is to be accepted: what it consists of and what it asks for.
+    pub fn pin(&self) -> Pin {
+        Pin {
+            files: self.files.clone(),
+            capabilities: self.manifest.capabilities.clone(),
+            limits: self.manifest.limits.clone(),
+        }
+    }
+
+    /// Whether an installed skill was accepted, as it is; none for one that was named by its path.
+    pub fn is_pinned(&self) -> Option<bool> {
+        let installed = self.installed.as_ref()?;
+        Some(installed.is_pinned.load(Ordering::Acquire))
+    }
+
+    /// Accepts an installed skill as it was loaded, when it was never used before. When it returns,
+    /// that is durable, and a change of the skill will be refused. A skill that was named by its path
+    /// is not pinned.
+    ///
+    /// # Errors
+    /// The state cannot be written, or another process accepted something else in the meantime.
+    pub fn pin_on_first_use(&self) -> Result<(), PinError> {
+        let Some(installed) = self.installed.as_ref() else {
+            return Ok(());
+        };
+        if installed.is_pinned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let lock = StateLock::acquire(&installed.skills_dir)?;
+        let found = self.pin();
+        let state = lock.read()?;
+        let accepted = state.skills.get(&self.name).and_then(|s| s.pin.as_ref());
+        match accepted.map(|accepted| accepted.change_to(&found)) {
+            Some(Some(change)) => return Err(PinError::Changed(Box::new(change))),
+            Some(None) => {}
+            None => lock.change(&self.name, |state| state.pin = Some(found))?,
+        }
+        installed.is_pinned.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Loads a component without a folder: no text, no manifest, so nothing is asked for. The name is
@@ -99,7 +193,12 @@ fn finish(path: &Path, skill: Option<Skill>, findings: Findings) -> Result<Skill
 fn read_wasm(path: &Path) -> Result<Skill, Problem> {
     let target = std::fs::canonicalize(path).map_err(Problem::Unreadable)?;
     let bytes = read_regular(&target, COMPONENT_BYTES_MAX)?;
-    let (component, flavor) = inspect(&Content { bytes, target })?;
+    let content = Content {
+        sha256: sha256(&bytes),
+        bytes,
+        target,
+    };
+    let (component, flavor) = inspect(&content)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     Ok(Skill {
         name: SkillName::sanitised(&stem),
@@ -110,17 +209,20 @@ fn read_wasm(path: &Path) -> Result<Skill, Problem> {
         allowed_tools: Vec::new(),
         body: "".into(),
         folder: path.parent().unwrap_or(path).to_owned(),
+        files: BTreeMap::from([(COMPONENT_FILE.to_owned(), content.sha256)]),
         component: Some(component),
         manifest: Manifest::default(),
         flavor: flavor.map(str::to_owned),
         is_bare: true,
         warnings: Vec::new(),
+        installed: None,
     })
 }
 
 /// Reads every file, also when an earlier one is wrong, so that all that is wrong is told at once. The
-/// skill counts only when no error was found.
-fn read_folder(path: &Path, findings: &mut Findings) -> Option<Skill> {
+/// skill counts only when no error was found. What the folder consists of is known also when there is no
+/// skill in it; there is nothing when it is no folder.
+pub(super) fn read_folder(path: &Path, findings: &mut Findings) -> Option<(Option<Skill>, Pin)> {
     let folder = Folder::open(path)
         .map_err(|problem| findings.refuse(path, problem))
         .ok()?;
@@ -128,14 +230,21 @@ fn read_folder(path: &Path, findings: &mut Findings) -> Option<Skill> {
     let manifest = read_manifest(&folder, findings).unwrap_or_default();
     let stated = manifest.component.as_ref();
     let component = read_component(&folder, stated, findings);
-    let (front_matter, body) = text?;
+    let pin = Pin {
+        files: folder.digests(),
+        capabilities: manifest.capabilities.clone(),
+        limits: manifest.limits.clone(),
+    };
+    let Some((front_matter, body)) = text else {
+        return Some((None, pin));
+    };
     let flavor = match &component {
         None => Some(PROMPT_FLAVOR.to_owned()),
         Some((_, found)) => stated
             .and_then(|section| section.flavor.clone())
             .or_else(|| found.map(str::to_owned)),
     };
-    Some(Skill {
+    let skill = Skill {
         name: front_matter.name,
         description: front_matter.description,
         license: front_matter.license,
@@ -148,8 +257,11 @@ fn read_folder(path: &Path, findings: &mut Findings) -> Option<Skill> {
         manifest,
         flavor,
         is_bare: false,
+        files: pin.files.clone(),
         warnings: Vec::new(),
-    })
+        installed: None,
+    };
+    Some((Some(skill), pin))
 }
 
 fn read_skill_file(folder: &Folder, findings: &mut Findings) -> Option<(FrontMatter, Arc<str>)> {

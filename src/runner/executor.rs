@@ -11,6 +11,7 @@ use crate::capability::{Capability, Policy};
 use crate::executor::Failure;
 use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
+use crate::registry::Skill;
 
 /// Carries out runs. The runner depends on nothing else, so any embedder, and any test, can be one.
 #[async_trait]
@@ -66,6 +67,9 @@ pub struct RunProfile {
     pub policy: Arc<Policy>,
     /// The bounds, each with its source.
     pub limits: Arc<Limits>,
+    /// The skill as it was then, for an executor that has one. It is what the call has to run, whatever
+    /// became of the name since: the record of the run speaks of this one.
+    pub skill: Option<Arc<Skill>>,
 }
 
 /// A call without an answer.
@@ -82,6 +86,12 @@ pub enum ExecutorError {
     /// The skill is prose only.
     #[error("skill {name:?} has no component: it is prompt-only and cannot be run")]
     PromptOnly {
+        /// The name.
+        name: String,
+    },
+    /// The skill is installed, and the operator switched it off.
+    #[error("skill {name:?} is disabled")]
+    Disabled {
         /// The name.
         name: String,
     },
@@ -105,7 +115,9 @@ impl ExecutorError {
     pub fn code(&self) -> OutcomeCode {
         match self {
             Self::NotFound { .. } => OutcomeCode::NotFound,
-            Self::PromptOnly { .. } | Self::Load { .. } => OutcomeCode::LoadError,
+            Self::PromptOnly { .. } | Self::Disabled { .. } | Self::Load { .. } => {
+                OutcomeCode::LoadError
+            }
             Self::Failed(failure) => failure.code,
         }
     }
@@ -126,6 +138,7 @@ impl ExecutorError {
                 None => "skillrun skills list shows the skills there are".to_owned(),
             }),
             Self::PromptOnly { .. } => None,
+            Self::Disabled { name } => Some(format!("skillrun skills enable {name}")),
             Self::Load { hint, .. } => hint.clone(),
             Self::Failed(failure) => failure.hint.clone(),
         }

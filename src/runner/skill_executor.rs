@@ -19,13 +19,13 @@ use crate::executor::{
 use crate::ledger::Json;
 use crate::limits::{LimitError, Limits, Source};
 use crate::outcome::OutcomeCode;
-use crate::registry::{Registry, Skill};
+use crate::registry::{Registry, Skill, SkillSet};
 use crate::telemetry::chain;
 
-/// Runs the skills of a registry. Cheap to clone.
+/// Runs installed skills. Cheap to clone.
 #[derive(Clone)]
 pub struct SkillExecutor {
-    registry: Registry,
+    skills: SkillSet,
     engine: Engine,
     limits: Limits,
     grants: Grants,
@@ -34,8 +34,8 @@ pub struct SkillExecutor {
 /// What a [`SkillExecutor`] is made of.
 #[derive(Debug, Clone)]
 pub struct SkillExecutorOptions {
-    /// The skills that it runs.
-    pub registry: Registry,
+    /// The skills that it runs: one registry, or whatever a watcher publishes.
+    pub skills: SkillSet,
     /// What each run is held to, unless the skill's manifest asks for less.
     pub limits: Limits,
     /// What skills are granted, and what is set for single ones.
@@ -53,9 +53,9 @@ pub struct SkillExecutorOptions {
 
 impl SkillExecutorOptions {
     /// The default limits and bounds, nothing granted and nothing kept on disk.
-    pub fn new(registry: Registry, clock: Clock) -> Self {
+    pub fn new(skills: impl Into<SkillSet>, clock: Clock) -> Self {
         Self {
-            registry,
+            skills: skills.into(),
             limits: Limits::default(),
             grants: Grants::default(),
             instances_max: Admission::default().at_once_max,
@@ -66,9 +66,9 @@ impl SkillExecutorOptions {
     }
 
     /// What the operator configured.
-    pub fn from_config(config: &Config, registry: Registry, clock: Clock) -> Self {
+    pub fn from_config(config: &Config, skills: impl Into<SkillSet>, clock: Clock) -> Self {
         Self {
-            registry,
+            skills: skills.into(),
             limits: config.limits.clone(),
             grants: config.grants.clone(),
             instances_max: config.runs.at_once_max,
@@ -80,7 +80,7 @@ impl SkillExecutorOptions {
 }
 
 impl SkillExecutor {
-    /// An executor for the skills of a registry.
+    /// An executor for one [`Registry`], or for whatever a watcher publishes.
     ///
     /// # Errors
     /// The machine cannot reserve so large a pool.
@@ -93,7 +93,7 @@ impl SkillExecutor {
             clock: options.clock,
         })?;
         Ok(Self {
-            registry: options.registry,
+            skills: options.skills,
             engine,
             limits: options.limits,
             grants: options.grants,
@@ -105,29 +105,11 @@ impl SkillExecutor {
     /// # Errors
     /// There is no such skill, it cannot be loaded, or it fails to answer.
     pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let skill = self.skill(name)?;
+        let registry = self.skills.current();
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
         let program = self.load(&skill).await?;
         Ok(program.describe(Arc::new(self.limits.clone())).await?)
-    }
-
-    fn skill(&self, name: &str) -> Result<Arc<Skill>, ExecutorError> {
-        if let Some(skill) = self.registry.get(name) {
-            return Ok(skill);
-        }
-        let mut refused = self.registry.refused().iter();
-        Err(match refused.find(|error| error.path.ends_with(name)) {
-            Some(error) => ExecutorError::Load {
-                name: name.to_owned(),
-                reason: chain(error),
-                hint: Some(format!(
-                    "skillrun skills validate {name} shows all that is wrong"
-                )),
-            },
-            None => ExecutorError::NotFound {
-                name: name.to_owned(),
-                nearest: self.registry.nearest(name).map(ToString::to_string),
-            },
-        })
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {
@@ -151,6 +133,51 @@ impl SkillExecutor {
                 reason: chain(&error),
             })
     }
+
+    /// Pins an installed skill that is used for the first time. Unless that is on disk, it is not run:
+    /// a change of it would go unnoticed.
+    async fn pin(&self, skill: &Arc<Skill>) -> Result<(), ExecutorError> {
+        if skill.is_pinned() != Some(false) {
+            return Ok(());
+        }
+        let used = Arc::clone(skill);
+        let pinned = tokio::task::spawn_blocking(move || used.pin_on_first_use()).await;
+        let refuse = |reason, hint| ExecutorError::Load {
+            name: skill.name.to_string(),
+            reason,
+            hint,
+        };
+        match pinned {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let name = &skill.name;
+                Err(refuse(
+                    chain(&error),
+                    Some(format!("skillrun skills pin {name} shows what is accepted")),
+                ))
+            }
+            Err(error) => Err(refuse(error.to_string(), None)),
+        }
+    }
+}
+
+/// Why no skill of that name can be run.
+fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
+    let name = name.to_owned();
+    if registry.get_disabled(&name).is_some() {
+        return ExecutorError::Disabled { name };
+    }
+    match registry.refusal(&name) {
+        Some(error) => ExecutorError::Load {
+            reason: chain(error),
+            hint: Some(error.hint()),
+            name,
+        },
+        None => ExecutorError::NotFound {
+            nearest: registry.nearest(&name).map(ToString::to_string),
+            name,
+        },
+    }
 }
 
 #[async_trait]
@@ -161,7 +188,12 @@ impl Executor for SkillExecutor {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError> {
-        let skill = self.skill(name)?;
+        // The profile speaks of one skill, or of none, and so does the record.
+        let skill = cx.profile().skill.clone();
+        let skill = skill.ok_or_else(|| reason_without(&self.skills.current(), name))?;
+        if skill.component.is_some() {
+            self.pin(&skill).await?;
+        }
         let program = self.load(&skill).await?;
         let called = program
             .call(Call {
@@ -183,7 +215,7 @@ impl Executor for SkillExecutor {
     }
 
     fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {
-        let skill = self.registry.get(name);
+        let skill = self.skills.current().get(name);
         let mut limits = self.limits.clone();
         if let Some(settings) = self.grants.skills.get(name) {
             limits = limits.with(Source::Skill, &settings.limits)?;
@@ -203,6 +235,7 @@ impl Executor for SkillExecutor {
             component_digest: skill.component.as_ref().map(|c| c.sha256.clone()),
             policy: Arc::new(self.policy(&skill, terms)),
             limits,
+            skill: Some(skill),
         })
     }
 }

@@ -7,8 +7,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use skillrun::registry::{Registry, Severity, Skill, validate};
+use skillrun::registry::{Registry, RegistryError, Severity, Skill, validate};
 use tempfile::TempDir;
+
+mod archives;
+mod watcher;
 
 /// The start of every component, and so an empty one.
 const COMPONENT: &[u8] = b"\0asm\x0d\x00\x01\x00";
@@ -17,15 +20,32 @@ const MODULE: &[u8] = b"\0asm\x01\x00\x00\x00";
 /// A custom section by which tools tell that the source was Rust.
 const WRITTEN_IN_RUST: &[u8] = b"\x00\x1f\x09producers\x01\x08language\x01\x04Rust\x041.95";
 
-struct SkillsDir(TempDir);
+struct SkillsDir {
+    path: PathBuf,
+    /// None when the folder is part of another one.
+    _own: Option<TempDir>,
+}
 
 impl SkillsDir {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let own = tempfile::tempdir().unwrap();
+        Self {
+            path: own.path().to_owned(),
+            _own: Some(own),
+        }
+    }
+
+    /// The folder at a path, made if it is not there.
+    fn at(path: &Path) -> Self {
+        fs::create_dir_all(path).unwrap();
+        Self {
+            path: path.to_owned(),
+            _own: None,
+        }
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        &self.path
     }
 
     /// A skill of that name whose text is in order.
@@ -133,7 +153,7 @@ fn a_bad_skill_is_reported_and_hides_no_other() {
     fs::create_dir(skills.path().join(".git")).unwrap();
     fs::write(skills.path().join("README.md"), "").unwrap();
 
-    let registry = Registry::load(skills.path());
+    let registry = Registry::load(skills.path()).unwrap();
     let names: Vec<&str> = registry.skills().map(|skill| skill.name.as_str()).collect();
     assert_eq!(names, ["alpha", "zeta"]);
     let refused: Vec<_> = registry
@@ -158,31 +178,35 @@ fn a_bad_skill_is_reported_and_hides_no_other() {
 fn a_registry_stays_as_it_was_loaded() {
     let skills = SkillsDir::new();
     let folder = skills.prompt("greet");
-    let registry = Registry::load(skills.path());
+    let registry = Registry::load(skills.path()).unwrap();
     let clone = registry.clone();
     drop(registry);
     fs::remove_dir_all(folder).unwrap();
     assert_eq!(&*clone.get("greet").unwrap().body, "Do greet.\n");
     assert!(clone.get("other").is_none());
-    assert!(Registry::load(skills.path()).get("greet").is_none());
+    assert!(
+        Registry::load(skills.path())
+            .unwrap()
+            .get("greet")
+            .is_none()
+    );
 }
 
 #[test]
 fn a_folder_of_skills_may_be_absent_and_must_be_a_folder_of_bounded_size() {
     let skills = SkillsDir::new();
-    let absent = Registry::load(&skills.path().join("absent"));
+    let absent = Registry::load(&skills.path().join("absent")).unwrap();
     assert!(absent.skills().len() == 0 && absent.refused().is_empty());
 
     let file = skills.path().join("file");
     fs::write(&file, "").unwrap();
-    let refused = Registry::load(&file);
-    assert_eq!(refused.refused().len(), 1);
+    let refused = Registry::load(&file).unwrap_err();
+    assert!(matches!(refused, RegistryError::Unreadable { .. }));
 
     for index in 0..1000 {
         fs::write(skills.path().join(format!("file-{index}")), "").unwrap();
     }
-    let flooded = Registry::load(skills.path());
-    let error = chain(&flooded.refused()[0]);
+    let error = chain(&Registry::load(skills.path()).unwrap_err());
     assert!(
         error.contains("too many entries: expected at most 1000"),
         "{error}"
@@ -195,7 +219,7 @@ fn an_unknown_name_is_answered_with_the_nearest() {
     for name in ["greet", "triage", "fan-out"] {
         skills.prompt(name);
     }
-    let registry = Registry::load(skills.path());
+    let registry = Registry::load(skills.path()).unwrap();
     let nearest = |name| registry.nearest(name).map(|name| name.as_str());
     assert_eq!(nearest("gret"), Some("greet"));
     assert_eq!(nearest("fanout"), Some("fan-out"));

@@ -11,7 +11,7 @@ use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::config::{CONFIG_FILE, Config, SecretSource};
 use crate::limits::{LimitKey, LimitOverrides};
-use crate::registry::{Registry, Severity};
+use crate::registry::{Registry, RegistryError, Severity};
 
 pub(crate) fn config(
     command: &ConfigCommand,
@@ -202,7 +202,7 @@ struct Finding {
 }
 
 fn check(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
-    let findings = findings(config);
+    let findings = findings(config)?;
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     let is_valid = !findings.iter().any(is_error);
     if printer.json() {
@@ -229,8 +229,8 @@ fn check(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     Ok(if is_valid { Exit::Ok } else { Exit::Failed })
 }
 
-fn findings(config: &Config) -> Vec<Finding> {
-    let registry = Registry::load(&config.skills_dir());
+fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
+    let registry = Registry::load(&config.skills_dir())?;
     let mut findings = Vec::new();
     let mut grants = vec![(
         "capabilities.grant".to_owned(),
@@ -284,7 +284,7 @@ fn findings(config: &Config) -> Vec<Finding> {
             });
         }
     }
-    findings
+    Ok(findings)
 }
 
 /// Why a secret cannot be had.

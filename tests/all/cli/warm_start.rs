@@ -97,7 +97,7 @@ fn describe_all(home: &Home, names: &[String]) {
         instances_max: 4,
         ..SkillExecutorOptions::from_config(
             &config,
-            Registry::load(&config.skills_dir()),
+            Registry::load(&config.skills_dir()).unwrap(),
             Clock::system(),
         )
     })

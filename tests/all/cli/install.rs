@@ -1,0 +1,590 @@
+//! Installing skills: from a folder and from archives, all of it or nothing.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use skillrun_test_artifacts::{GREET, PROBE};
+
+use super::{Refusal, skill_md};
+use crate::archives::{
+    TarEntry, ZipEntry, files, gzip, packed_tar, packed_zip, pax, tar, tar_gz, zip, zip_of,
+};
+use crate::harness::Home;
+
+/// The folder of the skill `greet`, and what can be packed of it.
+fn greet(home: &Home) -> PathBuf {
+    let outside = Home::new(&[GREET]);
+    let folder = home.path().join("greet");
+    fs::rename(outside.skill("greet"), &folder).unwrap();
+    folder
+}
+
+fn write(home: &Home, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = home.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    path.display().to_string()
+}
+
+/// What there is in the folder of skills, without the files that hold their state.
+#[track_caller]
+fn skills(home: &Home) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(home.path().join("skills")) else {
+        return Vec::new();
+    };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with(".state.")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_skill_is_installed_from_a_folder_and_from_archives() {
+    for form in [
+        "greet",
+        "greet.tar.gz",
+        "GREET.TGZ",
+        "greet.zip",
+        "top.zip",
+        "top.tgz",
+    ] {
+        let home = Home::new(&[]);
+        let folder = greet(&home);
+        let prefix = if form.starts_with("top") {
+            "greet-1.0/"
+        } else {
+            ""
+        };
+        let source = match form {
+            "greet" => folder.display().to_string(),
+            form if form.ends_with(".zip") => {
+                write(&home, form, packed_zip(&files(&folder, prefix)))
+            }
+            form => write(&home, form, packed_tar(&files(&folder, prefix))),
+        };
+        let ran = home.skillrun(&["skills", "install", &source, "--json"]);
+        let document = ran.json();
+        assert_eq!(ran.exit, Some(0), "{form}: {ran:?}");
+        assert_eq!(
+            (&document["name"], &document["status"]),
+            (&json!("greet"), &json!("installed"))
+        );
+        assert_eq!(skills(&home), ["greet"], "{form}");
+        assert_eq!(
+            files(&home.skill("greet"), ""),
+            files(&folder, ""),
+            "{form}"
+        );
+        let wasm = home.skill("greet").join("skill.wasm");
+        let mode = fs::metadata(wasm).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7133, 0, "{form}: {mode:o}");
+
+        let again = home.skillrun(&["skills", "install", &source]);
+        assert_eq!(
+            (again.exit, &*again.stdout),
+            (Some(0), "greet: unchanged\n"),
+            "{again:?}"
+        );
+        let (answer, exit) = home.run_json("greet", &json!({ "name": "Ada" }));
+        assert_eq!(exit, 0, "{form}: {answer}");
+    }
+}
+
+#[test]
+fn what_tar_itself_writes_is_installed() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    fs::create_dir(folder.join("docs")).unwrap();
+    fs::write(folder.join("docs/read me.txt"), "x").unwrap();
+    for (archive, place, what) in [
+        ("dot.tgz", folder.as_path(), "."),
+        ("top.tar.gz", home.path(), "greet"),
+    ] {
+        for format in ["gnu", "pax", "ustar"] {
+            let path = home.path().join(archive);
+            let packed = std::process::Command::new("tar")
+                .arg("-czf")
+                .arg(&path)
+                .arg(format!("--format={format}"))
+                .arg("-C")
+                .args([place, Path::new(what)])
+                .status();
+            assert!(packed.unwrap().success());
+            let ran = home.skillrun(&["skills", "install", path.to_str().unwrap()]);
+            assert_eq!(ran.exit, Some(0), "{archive} {format}: {ran:?}");
+            assert!(home.skill("greet").join("docs/read me.txt").exists());
+            let ran = home.skillrun(&["skills", "remove", "greet"]);
+            assert_eq!((ran.exit, skills(&home)), (Some(0), Vec::new()), "{ran:?}");
+        }
+    }
+}
+
+/// An archive that is refused: its name, its bytes, the entry and the rule.
+type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
+
+fn hostile_tars() -> Vec<Hostile> {
+    let text = skill_md("evil");
+    let with = |entries: Vec<TarEntry<'_>>| {
+        let mut all = vec![TarEntry::file("SKILL.md", text.as_bytes())];
+        all.extend(entries);
+        tar_gz(&all)
+    };
+    let file = |name: &'static str| with(vec![TarEntry::file(name, b"x")]);
+    let special =
+        |kind: u8, link: &'static str| with(vec![TarEntry::special("entry", kind, link, b"")]);
+    let extended = |kind: u8, key: &str, value: &str| {
+        let record = pax(key, value);
+        with(vec![
+            TarEntry::special("ext", kind, "", &record),
+            TarEntry::file("innocent", b"x"),
+        ])
+    };
+    let mut cut = tar(&[TarEntry::file("SKILL.md", text.as_bytes())]);
+    cut.truncate(700);
+    let mut broken = file("a");
+    let middle = broken.len() - 10;
+    broken[middle] ^= 0xff;
+    let long = TarEntry {
+        size: Some(1 << 33),
+        ..TarEntry::file("claims", b"x")
+    };
+    let binary = TarEntry {
+        name: b"\xff\xfe",
+        ..TarEntry::file("", b"x")
+    };
+    vec![
+        ("up.tgz", file("../evil"), "../evil", ".. in its path"),
+        (
+            "deep-up.tgz",
+            file("a/../../evil"),
+            "a/../../evil",
+            ".. in its path",
+        ),
+        (
+            "absolute.tgz",
+            file("/tmp/skillrun-evil"),
+            "/tmp/skillrun-evil",
+            "absolute path",
+        ),
+        ("drive.tgz", file("C:evil"), "C:evil", "absolute path"),
+        ("backslash.tgz", file("..\\evil"), "evil", "backslash"),
+        ("control.tgz", file("a\nb"), "a", "control character"),
+        ("empty.tgz", file("a//b"), "a//b", "empty part"),
+        ("binary.tgz", with(vec![binary]), "entry", "not UTF-8"),
+        ("hard.tgz", special(b'1', "SKILL.md"), "entry", "hard link"),
+        (
+            "soft.tgz",
+            special(b'2', "/etc/passwd"),
+            "entry",
+            "symbolic link",
+        ),
+        ("char.tgz", special(b'3', ""), "entry", "device"),
+        ("block.tgz", special(b'4', ""), "entry", "device"),
+        ("fifo.tgz", special(b'6', ""), "entry", "pipe"),
+        ("contiguous.tgz", special(b'7', ""), "entry", "unknown type"),
+        ("sparse.tgz", special(b'S', ""), "entry", "sparse file"),
+        ("longname.tgz", special(b'L', ""), "entry", "long name"),
+        ("longlink.tgz", special(b'K', ""), "entry", "long name"),
+        ("volume.tgz", special(b'V', ""), "entry", "unknown type"),
+        (
+            "pax-path.tgz",
+            extended(b'x', "path", "../evil"),
+            "ext",
+            "\"path\"",
+        ),
+        (
+            "pax-global.tgz",
+            extended(b'g', "path", "../evil"),
+            "ext",
+            "\"path\"",
+        ),
+        (
+            "pax-size.tgz",
+            extended(b'x', "size", "9"),
+            "ext",
+            "\"size\"",
+        ),
+        (
+            "pax-link.tgz",
+            extended(b'x', "linkpath", "/"),
+            "ext",
+            "\"linkpath\"",
+        ),
+        (
+            "pax-sparse.tgz",
+            extended(b'x', "GNU.sparse.name", "/"),
+            "ext",
+            "GNU.sparse.name",
+        ),
+        ("twice.tgz", file("SKILL.md"), "SKILL.md", "duplicate path"),
+        ("case.tgz", file("skill.MD"), "skill.MD", "case of letters"),
+        (
+            "both.tgz",
+            file("SKILL.md/x"),
+            "SKILL.md/x",
+            "both a file and a folder",
+        ),
+        ("cut.tgz", gzip(&cut), "", "unexpected"),
+        ("broken.tgz", broken, "", "damaged tar.gz"),
+        ("none.tgz", b"no archive".to_vec(), "", "damaged tar.gz"),
+        (
+            "claims.tgz",
+            with(vec![long]),
+            "claims",
+            "unexpected end of file",
+        ),
+        (
+            "folder-content.tgz",
+            with(vec![TarEntry::special("d/", b'5', "", b"x")]),
+            "d/",
+            "folder with content",
+        ),
+        (
+            "no-skill.tgz",
+            tar_gz(&[TarEntry::file("a/b/SKILL.md", b"x")]),
+            "",
+            "no SKILL.md",
+        ),
+        (
+            "two-tops.tgz",
+            tar_gz(&[
+                TarEntry::file("a/SKILL.md", text.as_bytes()),
+                TarEntry::folder("b/"),
+            ]),
+            "",
+            "no SKILL.md",
+        ),
+    ]
+}
+
+fn hostile_zips() -> Vec<Hostile> {
+    let text = skill_md("evil");
+    let skill = ZipEntry::file("SKILL.md", text.as_bytes());
+    let with = |entry: ZipEntry<'_>| zip(&[skill.clone(), entry]);
+    let file = |name: &'static str| with(ZipEntry::file(name, b"x"));
+    let entry = || ZipEntry::file("entry", b"/etc/passwd");
+    let of_mode = |mode| with(ZipEntry { mode, ..entry() });
+    let two_names = ZipEntry {
+        local_name: "other",
+        ..entry()
+    };
+    let concealed = zip_of(&[skill.clone(), entry()], 1);
+    vec![
+        ("up.zip", file("../evil"), "../evil", ".. in its path"),
+        (
+            "absolute.zip",
+            file("/tmp/skillrun-evil"),
+            "/tmp/skillrun-evil",
+            "absolute path",
+        ),
+        ("drive.zip", file("c:\\evil"), "evil", "absolute path"),
+        ("backslash.zip", file("a\\..\\evil"), "evil", "backslash"),
+        ("nul.zip", file("a\0b"), "a", "control character"),
+        ("soft.zip", of_mode(0o120_777), "entry", "symbolic link"),
+        ("fifo.zip", of_mode(0o010_644), "entry", "pipe"),
+        ("device.zip", of_mode(0o020_644), "entry", "device"),
+        (
+            "folder.zip",
+            of_mode(0o040_755),
+            "entry",
+            "folder with the name of a file",
+        ),
+        (
+            "encrypted.zip",
+            with(ZipEntry {
+                flags: 1,
+                ..entry()
+            }),
+            "entry",
+            "encrypted",
+        ),
+        (
+            "method.zip",
+            with(ZipEntry {
+                method: 12,
+                ..entry()
+            }),
+            "entry",
+            "another method",
+        ),
+        ("disagree.zip", with(two_names), "entry", "name"),
+        (
+            "concealed.zip",
+            concealed,
+            "",
+            "missing from central directory",
+        ),
+        ("twice.zip", file("SKILL.md"), "", "twice"),
+        ("case.zip", file("Skill.md"), "Skill.md", "case of letters"),
+        (
+            "both.zip",
+            file("SKILL.md/x"),
+            "SKILL.md/x",
+            "both a file and a folder",
+        ),
+        ("none.zip", b"no archive".to_vec(), "", "damaged zip"),
+        (
+            "no-skill.zip",
+            zip(&[ZipEntry::file("README", b"x")]),
+            "",
+            "no SKILL.md",
+        ),
+    ]
+}
+
+/// Case C12.
+#[test]
+fn c12_a_hostile_archive_is_refused_with_entry_and_rule_and_nothing_is_written() {
+    let home = Home::new(&[]);
+    for (name, bytes, entry, rule) in hostile_tars().into_iter().chain(hostile_zips()) {
+        let path = write(&home, name, bytes);
+        Refusal::new(&["skills", "install", &path], 1, "load_error")
+            .says(&[name, entry, rule])
+            .check(&home);
+        assert_eq!(skills(&home), Vec::<String>::new(), "{name}");
+        assert!(!home.path().join("evil").exists(), "{name}");
+    }
+    assert!(!Path::new("/tmp/skillrun-evil").exists());
+}
+
+/// Case C12: what is unpacked is counted, whatever headers say of it.
+#[test]
+fn c12_an_archive_of_too_much_is_refused() {
+    let home = Home::new(&[]);
+    let text = skill_md("evil");
+    let zeros = vec![0; 129 * 1024 * 1024];
+    let bomb = tar_gz(&[
+        TarEntry::file("SKILL.md", text.as_bytes()),
+        TarEntry::file("bomb", &zeros),
+    ]);
+    let mut tail = tar(&[TarEntry::file("SKILL.md", text.as_bytes())]);
+    tail.extend(&zeros);
+    tail.extend(&zeros[..8 * 1024 * 1024]);
+    let tail = gzip(&tail);
+    drop(zeros);
+    let names: Vec<String> = (0..1001).map(|index| format!("f{index}")).collect();
+    let many_tar: Vec<_> = names.iter().map(|name| TarEntry::file(name, b"")).collect();
+    let many_zip: Vec<_> = names.iter().map(|name| ZipEntry::file(name, b"")).collect();
+    let deep = "d/".repeat(16) + "f";
+    for (name, bytes, says) in [
+        (
+            "bomb.tgz",
+            bomb,
+            &["\"bomb\"", "at most 134217728 bytes"][..],
+        ),
+        ("tail.tgz", tail, &["at most 134217728 bytes"]),
+        (
+            "many.tgz",
+            tar_gz(&many_tar),
+            &["\"f1000\"", "at most 1000"],
+        ),
+        ("many.zip", zip(&many_zip), &["\"f1000\"", "at most 1000"]),
+        (
+            "deep.tgz",
+            tar_gz(&[TarEntry::file(&deep, b"")]),
+            &["17 parts", "at most 16"],
+        ),
+    ] {
+        let path = write(&home, name, bytes);
+        Refusal::new(&["skills", "install", &path], 1, "load_error")
+            .says(says)
+            .check(&home);
+        assert_eq!(skills(&home), Vec::<String>::new(), "{name}");
+    }
+    let huge = home.path().join("huge.zip");
+    let file = fs::File::create(&huge).unwrap();
+    file.set_len(128 * 1024 * 1024 + 1).unwrap();
+    Refusal::new(
+        &["skills", "install", huge.to_str().unwrap()],
+        1,
+        "load_error",
+    )
+    .says(&["archive of 134217729 bytes", "at most 134217728"])
+    .check(&home);
+}
+
+/// Case C12, for folders.
+#[test]
+fn c12_a_folder_is_copied_by_the_same_rules() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let install = ["skills", "install", folder.to_str().unwrap()];
+    let link = folder.join("link");
+    for target in ["/etc/passwd", "SKILL.md"] {
+        symlink(target, &link).unwrap();
+        Refusal::new(&install, 1, "load_error")
+            .says(&["\"link\"", "symbolic link"])
+            .check(&home);
+        fs::remove_file(&link).unwrap();
+    }
+    let mode = rustix::fs::Mode::RUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &link, kind, mode, 0).unwrap();
+    Refusal::new(&install, 1, "load_error")
+        .says(&["\"link\"", "pipe"])
+        .check(&home);
+    fs::remove_file(&link).unwrap();
+    assert_eq!(skills(&home), Vec::<String>::new());
+
+    let renamed = home.path().join("another");
+    fs::rename(&folder, &renamed).unwrap();
+    Refusal::new(
+        &["skills", "install", renamed.to_str().unwrap()],
+        1,
+        "load_error",
+    )
+    .says(&["SKILL.md:2:7", "\"greet\"", "\"another\""])
+    .check(&home);
+}
+
+#[test]
+fn what_is_no_source_is_said_without_an_attempt() {
+    let home = Home::new(&[]);
+    let text = write(&home, "skill.txt", "x");
+    Refusal::usage(&["skills", "install", &text])
+        .says(&["skill.txt", ".tar.gz, .tgz or .zip"])
+        .check(&home);
+    Refusal::new(&["skills", "install", "./nowhere.tgz"], 5, "not_found")
+        .says(&["nowhere.tgz"])
+        .check(&home);
+}
+
+#[test]
+fn an_archive_of_an_invalid_skill_is_refused_with_everything_that_is_wrong() {
+    let home = Home::new(&[]);
+    let path = write(
+        &home,
+        "bad.tgz",
+        tar_gz(&[
+            TarEntry::file("top/SKILL.md", b"---\nname: Bad\ndescription: ''\n---\n"),
+            TarEntry::file("top/skill.toml", b"[limit]\n"),
+        ]),
+    );
+    Refusal::new(&["skills", "install", &path], 1, "load_error")
+        .says(&[
+            "bad.tgz/SKILL.md:2:7",
+            "bad.tgz/SKILL.md:3:14",
+            "bad.tgz/skill.toml:1:2",
+        ])
+        .check(&home);
+    let module = write(
+        &home,
+        "component.zip",
+        zip(&[
+            ZipEntry::file("SKILL.md", skill_md("empty").as_bytes()),
+            ZipEntry::file("skill.wasm", b"\0asm\x0d\0\x01\0"),
+        ]),
+    );
+    Refusal::new(&["skills", "install", &module], 1, "load_error")
+        .says(&["exports no skillrun:skill/handler"])
+        .check(&home);
+    assert_eq!(skills(&home), Vec::<String>::new());
+}
+
+/// Case C17: a skill that asks for other things is installed over the one that was accepted only when
+/// that is accepted too.
+#[test]
+fn c17_a_changed_skill_is_installed_only_with_accept_and_in_one_step() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let source = folder.to_str().unwrap();
+    let install = ["skills", "install", source];
+    let manifest = folder.join("skill.toml");
+    fs::write(
+        &manifest,
+        "[capabilities]\nrequest = ['env:A', 'env:B']\n[limits]\nfuel = 7000000\n",
+    )
+    .unwrap();
+    assert_eq!(home.skillrun(&install).exit, Some(0));
+    fs::write(
+        &manifest,
+        "[capabilities]\nrequest = ['env:B', 'net:https://example.org/#GET']\n",
+    )
+    .unwrap();
+    Refusal::new(&install, 1, "changed")
+        .says(&[
+            "skill.toml changed",
+            "+ net:https://example.org/#GET",
+            "- env:A",
+            "limits.fuel 7000000 -> unset",
+        ])
+        .hints("--accept")
+        .check(&home);
+    let document = home.skillrun(&[&install[..], &["--json"]].concat()).json();
+    assert_eq!(document["change"]["asks_less"], json!(["env:A"]));
+    let installed = fs::read_to_string(home.skill("greet").join("skill.toml")).unwrap();
+    assert!(installed.contains("env:A"));
+
+    let ran = home.skillrun(&["skills", "install", source, "--accept", "--json"]);
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert_eq!(ran.json()["status"], "replaced");
+    assert_eq!(
+        ran.json()["change"]["asks_more"],
+        json!(["net:https://example.org/#GET"])
+    );
+    assert_eq!(skills(&home), ["greet"]);
+    let (answer, exit) = home.run_json("greet", &json!({ "name": "Ada" }));
+    assert_eq!(exit, 0, "{answer}");
+
+    // A file that nobody reads needs no acceptance, and comes along.
+    fs::write(folder.join("CHANGES"), "x").unwrap();
+    let ran = home.skillrun(&install);
+    assert_eq!(
+        (ran.exit, &*ran.stdout),
+        (Some(0), "greet: replaced\n"),
+        "{ran:?}"
+    );
+    assert!(home.skill("greet").join("CHANGES").exists());
+}
+
+#[test]
+fn what_was_tampered_with_is_mended_by_installing_what_was_accepted() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let install = ["skills", "install", folder.to_str().unwrap()];
+    assert_eq!(home.skillrun(&install).exit, Some(0));
+    fs::write(home.skill("greet").join("SKILL.md"), skill_md("greet")).unwrap();
+    let ran = home.skillrun(&install);
+    assert_eq!(
+        (ran.exit, &*ran.stdout),
+        (Some(0), "greet: replaced\n"),
+        "{ran:?}"
+    );
+    assert_eq!(files(&home.skill("greet"), ""), files(&folder, ""));
+}
+
+#[test]
+fn what_a_cut_off_installation_left_goes_with_the_next() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let left = home.path().join("skills/.staging-0123456789abcdef");
+    fs::create_dir_all(left.join("greet")).unwrap();
+    fs::write(left.join("greet/SKILL.md"), skill_md("greet")).unwrap();
+    let ran = home.skillrun(&["skills", "list", "--json"]);
+    assert_eq!(ran.json()["skills"], json!([]), "{ran:?}");
+    let ran = home.skillrun(&["skills", "install", folder.to_str().unwrap()]);
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert_eq!(skills(&home), ["greet"]);
+}
+
+#[test]
+fn installations_at_once_do_not_disturb_each_other() {
+    let home = Home::new(&[]);
+    let greet = greet(&home);
+    let outside = Home::new(&[PROBE]);
+    let probe = outside.skill("probe");
+    let start = |folder: &Path| home.start(&["skills", "install", folder.to_str().unwrap()]);
+    let running: Vec<_> = (0..4)
+        .flat_map(|_| [start(&greet), start(&probe)])
+        .collect();
+    for running in running {
+        let ran = running.end();
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+    }
+    assert_eq!(skills(&home), ["greet", "probe"]);
+    for name in ["greet", "probe"] {
+        let ran = home.skillrun(&["skills", "pin", name, "--json"]);
+        assert_eq!(ran.json()["accepted"], true, "{ran:?}");
+    }
+}
