@@ -17,7 +17,8 @@ pub(crate) struct SkillSource {
 }
 
 /// Finds what `argument` names. A text with a path separator or the ending `.wasm` is a path, anything
-/// else the name of an installed skill; one that does not exist is found out, and recorded, by the run.
+/// else the name of an installed skill, which an operation may follow behind a dot; one that does not
+/// exist is found out, and recorded, by the run.
 pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSource> {
     let skills = config.skills_dir();
     if let Some(skill) = at_path(argument)? {
@@ -26,7 +27,8 @@ pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSourc
             registry: Registry::of([skill]),
         });
     }
-    let folder = argument
+    let skill = argument.split('.').next().unwrap_or(argument);
+    let folder = skill
         .parse::<SkillName>()
         .ok()
         .map(|name| skills.join(name.as_str()));

@@ -10,8 +10,9 @@ use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
 use super::fit;
-use super::load_error::{self, LoadError};
-use super::program::Program;
+use super::load_error::{self, LoadError, World};
+use super::operation::Operations;
+use super::program::{Entry, Program};
 use super::state::HostState;
 use crate::clock::Clock;
 use crate::limits::{LimitKey, Limits};
@@ -104,14 +105,19 @@ impl Inner {
         }
         fit::check(bytes, pool_size(&self.options))?;
         let (half, component) = self.component(bytes)?;
-        load_error::check_interfaces(&half.engine, &component)?;
+        let world = load_error::check_interfaces(&half.engine, &component)?;
         let linked = half
             .linker
             .instantiate_pre(&component)
             .map_err(|error| LoadError::invalid(&error))?;
-        let skill = SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?;
+        let entry = match world {
+            World::Skill => {
+                Entry::Skill(SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?)
+            }
+            World::Other => Entry::Operations(Operations::find(linked, bytes)?),
+        };
         Ok(Program::new(
-            skill,
+            entry,
             self.options.clock.clone(),
             Arc::clone(&half.ticks),
         ))

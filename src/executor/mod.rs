@@ -18,6 +18,7 @@ mod guest_record;
 mod host;
 mod limiter;
 mod load_error;
+mod operation;
 mod program;
 mod run_host;
 mod state;
@@ -26,6 +27,7 @@ mod stdio;
 pub use engine::{COMPONENT_BYTES_MAX, Engine, EngineError, EngineOptions};
 pub use failure::Failure;
 pub use load_error::LoadError;
+pub use operation::{OperationDescriptor, RefusedFunction};
 pub use program::{Call, Descriptor, Program};
 pub use run_host::{
     Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost, Unrecorded,

@@ -11,19 +11,28 @@ use wasmtime::Store;
 use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
-use super::guest_record::GuestRecord;
+use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
+use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
-use super::state::{HostState, Seed};
+use super::state::{HostState, Invocation, Seed};
 use crate::clock::Clock;
 use crate::limits::{LimitKey, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 
 /// A skill's component, compiled and linked. It holds no state of any run.
 pub struct Program {
-    skill: SkillPre<HostState>,
+    entry: Entry,
     clock: Clock,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
+}
+
+/// The way into a component.
+pub(crate) enum Entry {
+    /// By the world `skill`, without values whose type is only known at run time.
+    Skill(SkillPre<HostState>),
+    /// By the functions that it exports.
+    Operations(Operations),
 }
 
 /// One call of a skill.
@@ -34,12 +43,15 @@ pub struct Call {
     pub limits: Arc<Limits>,
     /// What the guest's random numbers are made from.
     pub seed: Seed,
+    /// Which function is called, for a component that follows no world; none: the only one.
+    pub operation: Option<String>,
     /// A JSON object, as text.
     pub input: String,
 }
 
-/// What a skill says about itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a skill says about itself. A component that follows no world says nothing, and its operations are
+/// read from its type.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Descriptor {
     /// The skill's name.
     pub name: String,
@@ -51,12 +63,25 @@ pub struct Descriptor {
     pub input_schema: String,
     /// JSON Schema of the result; empty: any JSON.
     pub output_schema: String,
+    /// What can be called, in the order of the component; empty for a skill of our world.
+    pub operations: Vec<OperationDescriptor>,
+    /// What it exports beside that and cannot be called.
+    pub refused: Vec<RefusedFunction>,
+}
+
+impl Entry {
+    fn engine(&self) -> &wasmtime::Engine {
+        match self {
+            Self::Skill(skill) => skill.engine(),
+            Self::Operations(operations) => operations.engine(),
+        }
+    }
 }
 
 impl Program {
-    pub(crate) fn new(skill: SkillPre<HostState>, clock: Clock, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(entry: Entry, clock: Clock, ticks: Arc<Ticks>) -> Self {
         Self {
-            skill,
+            entry,
             clock,
             _ticks: ticks,
         }
@@ -69,10 +94,20 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
+        match &self.entry {
+            Entry::Skill(skill) => self.call_skill(skill, call).await,
+            Entry::Operations(operations) => self.call_operation(operations, call).await,
+        }
+    }
+
+    async fn call_skill(&self, skill: &SkillPre<HostState>, call: Call) -> Result<String, Failure> {
+        if let Some(operation) = &call.operation {
+            return Err(no_operations(operation));
+        }
         let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
-        let mut store = self.store(&record, call.seed)?;
+        let mut store = self.store(&record, call.seed, Invocation::default())?;
         let guest = async {
-            let skill = self.skill.instantiate_async(&mut store).await;
+            let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
             let handler = skill.skillrun_skill_handler();
             let called = handler.call_run(&mut store, &call.input).await;
@@ -90,16 +125,41 @@ impl Program {
         Ok(output)
     }
 
-    /// Asks the component what it is. It gets no capability and leaves no record.
+    async fn call_operation(&self, operations: &Operations, call: Call) -> Result<String, Failure> {
+        let operation = operations.get(call.operation.as_deref())?;
+        let prepared = operation.prepare(&call.input, &call.host.facts().skill_name)?;
+        let (arguments, invocation) = prepared.into_parts();
+        let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
+        let mut store = self.store(&record, call.seed, invocation)?;
+        let guest = operations.run(&mut store, operation, &arguments, &record);
+        let ended = self.within_time(&record, guest).await;
+        store.data().finish();
+        let stdout = store.data().captured_stdout();
+        drop(store);
+        operation.answer(ended??, &stdout?, &record)
+    }
+
+    /// Asks the component what it is. It gets no capability and leaves no record. Of a component that
+    /// follows no world nothing is run.
     ///
     /// # Errors
     /// The guest traps or meets a limit.
     pub async fn describe(&self, limits: Arc<Limits>) -> Result<Descriptor, Failure> {
+        let skill = match &self.entry {
+            Entry::Skill(skill) => skill,
+            Entry::Operations(operations) => {
+                return Ok(Descriptor {
+                    operations: operations.describe(),
+                    refused: operations.refused().to_vec(),
+                    ..Descriptor::default()
+                });
+            }
+        };
         let host = Arc::new(Unrecorded::default());
         let record = Arc::new(GuestRecord::new(host, limits, self.clock.clone()));
-        let mut store = self.store(&record, Seed::default())?;
+        let mut store = self.store(&record, Seed::default(), Invocation::default())?;
         let guest = async {
-            let skill = self.skill.instantiate_async(&mut store).await;
+            let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
             let handler = skill.skillrun_skill_handler();
             let called = handler.call_describe(&mut store).await;
@@ -114,13 +174,19 @@ impl Program {
             description: descriptor.description,
             input_schema: descriptor.input_schema,
             output_schema: descriptor.output_schema,
+            ..Descriptor::default()
         })
     }
 
-    fn store(&self, record: &Arc<GuestRecord>, seed: Seed) -> Result<Store<HostState>, Failure> {
+    fn store(
+        &self,
+        record: &Arc<GuestRecord>,
+        seed: Seed,
+        invocation: Invocation,
+    ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let state = HostState::new(Arc::clone(record), &self.clock, seed);
-        let mut store = Store::new(self.skill.engine(), state);
+        let state = HostState::new(Arc::clone(record), &self.clock, seed, invocation);
+        let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
             .set_fuel(limits.value(LimitKey::Fuel))
@@ -167,5 +233,15 @@ impl Program {
         tokio::time::timeout(wall, metered)
             .await
             .unwrap_or_else(|_elapsed| Err(record.reached(LimitKey::WallTimeMs)))
+    }
+}
+
+/// An operation was named of a skill that has none.
+fn no_operations(named: &str) -> Failure {
+    let named = cut(named, NAME_BYTES_MAX);
+    let message = format!("unknown operation {named:?}: the skill follows the world and has none");
+    Failure {
+        hint: Some("name the skill alone".to_owned()),
+        ..Failure::new(OutcomeCode::NotFound, message)
     }
 }

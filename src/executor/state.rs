@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use wasmtime::component::ResourceTable;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::guest_record::GuestRecord;
@@ -22,6 +24,18 @@ pub(crate) const RESOURCES_MAX: usize = 10_000;
 
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];
+
+/// What an instance is started with, beside its input; only commands look at it.
+#[derive(Debug, Default)]
+pub(crate) struct Invocation {
+    /// The arguments, the name of the program first.
+    pub(crate) args: Vec<String>,
+    /// Standard input, which ends after it.
+    pub(crate) stdin: Bytes,
+    /// Whether what is written to standard output is kept, within the bound on a result, beside its
+    /// being logged.
+    pub(crate) captures_stdout: bool,
+}
 
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
 pub(crate) struct HostState {
@@ -41,8 +55,18 @@ pub(crate) struct HostState {
 }
 
 impl HostState {
-    pub(crate) fn new(record: Arc<GuestRecord>, clock: &Clock, seed: Seed) -> Self {
+    pub(crate) fn new(
+        record: Arc<GuestRecord>,
+        clock: &Clock,
+        seed: Seed,
+        invocation: Invocation,
+    ) -> Self {
         let stdout = LineStream::new(Arc::clone(&record), LogOrigin::Stdout);
+        let stdout = if invocation.captures_stdout {
+            stdout.capturing()
+        } else {
+            stdout
+        };
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
@@ -51,7 +75,7 @@ impl HostState {
             table,
             started: clock.stopwatch(),
             host_calls: 0,
-            wasi: wasi(&stdout, &stderr, seed),
+            wasi: wasi(&stdout, &stderr, seed, invocation),
             stdout,
             stderr,
             record,
@@ -93,6 +117,11 @@ impl HostState {
         self.record.limits()
     }
 
+    /// What was written to standard output, if that was to be kept.
+    pub(crate) fn captured_stdout(&self) -> Result<Vec<u8>, LimitReached> {
+        self.stdout.captured()
+    }
+
     /// Puts the last lines of the standard streams and the count of dropped ones on record.
     pub(crate) fn finish(&self) {
         self.stdout.finish();
@@ -110,14 +139,16 @@ impl WasiView for HostState {
     }
 }
 
-/// A WASI context in which nothing is granted: no folder, variable, argument, address or name look-up.
-/// Clocks and random numbers are there, and what is printed becomes log lines.
-fn wasi(stdout: &LineStream, stderr: &LineStream, seed: Seed) -> WasiCtx {
+/// A WASI context in which nothing is granted: no folder, variable, address or name look-up. Clocks and
+/// random numbers are there, and what is printed becomes log lines.
+fn wasi(stdout: &LineStream, stderr: &LineStream, seed: Seed, invocation: Invocation) -> WasiCtx {
     let mut secure = StdRng::from_seed(seed);
     let insecure = StdRng::from_rng(&mut secure);
     let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
     let mut builder = WasiCtx::builder();
     builder
+        .args(&invocation.args)
+        .stdin(MemoryInputPipe::new(invocation.stdin))
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .secure_random(secure)

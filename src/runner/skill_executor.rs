@@ -57,7 +57,7 @@ impl SkillExecutor {
     /// # Errors
     /// There is no such skill, it cannot be loaded, or it fails to answer.
     pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let skill = self.skill(name)?;
+        let skill = self.skill(parts(name).0)?;
         let program = self.load(&skill).await?;
         Ok(program.describe(Arc::new(self.limits.clone())).await?)
     }
@@ -113,13 +113,15 @@ impl Executor for SkillExecutor {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError> {
-        let skill = self.skill(name)?;
+        let (skill_name, operation) = parts(name);
+        let skill = self.skill(skill_name)?;
         let program = self.load(&skill).await?;
         let called = program
             .call(Call {
-                host: Arc::new(Journal::new(cx, name, Arc::clone(&skill.body))),
+                host: Arc::new(Journal::new(cx, skill_name, Arc::clone(&skill.body))),
                 limits: Arc::clone(&cx.profile().limits),
                 seed: cx.seed(),
+                operation: operation.map(str::to_owned),
                 input: arguments.as_str().to_owned(),
             })
             .await;
@@ -134,7 +136,7 @@ impl Executor for SkillExecutor {
     }
 
     fn profile(&self, name: &str, call_limits: &LimitOverrides) -> Result<RunProfile, LimitError> {
-        let skill = self.registry.get(name);
+        let skill = self.registry.get(parts(name).0);
         let mut limits = self.limits.clone();
         if let Some(skill) = &skill {
             limits = limits.with(Source::Manifest, &skill.manifest.limits)?;
@@ -152,6 +154,14 @@ impl Executor for SkillExecutor {
             policy: Policy::deny_all(skill.manifest.capabilities.clone()),
             limits,
         })
+    }
+}
+
+/// The name of the skill, which has no dot in it, and behind one the operation that is asked for.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    match name.split_once('.') {
+        Some((skill, operation)) => (skill, Some(operation)),
+        None => (name, None),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, LimitOverrides, Limits};
 use crate::registry::{self, Finding, Position, Registry, Severity, Skill};
-use crate::runner::Executor;
+use crate::runner::{Executor, OperationDescriptor, RefusedFunction};
 use crate::telemetry::chain;
 
 pub(crate) async fn skills(
@@ -92,6 +92,10 @@ struct Closeup<'a> {
     version: String,
     input_schema: Value,
     output_schema: Value,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    operations: &'a [OperationDescriptor],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    refused: &'a [RefusedFunction],
     policy: &'a Policy,
     limits: &'a Limits,
     warnings: Vec<String>,
@@ -126,6 +130,8 @@ async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::R
             .clone()
             .or_else(|| schema(described.map(|d| &*d.output_schema)))
             .unwrap_or_default(),
+        operations: described.map(|d| &*d.operations).unwrap_or_default(),
+        refused: described.map(|d| &*d.refused).unwrap_or_default(),
         policy: &profile.policy,
         limits: &profile.limits,
         warnings: skill.warnings.iter().map(|w| chain(w)).collect(),
@@ -138,11 +144,36 @@ async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
-    let schema = |schema: &Value| match schema {
+fn schema(schema: &Value) -> String {
+    match schema {
         Value::Null => "any".to_owned(),
         schema => json(&schema.to_string()),
-    };
+    }
+}
+
+/// What can be called in a component that follows no world, and what cannot.
+fn operation_rows(skill: &Closeup<'_>) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for operation in skill.operations {
+        let about = match operation.description.as_str() {
+            "" => shown(&operation.full_name),
+            description => shown(description),
+        };
+        rows.push(vec![format!("operation {}", shown(&operation.name)), about]);
+        let schemas = [
+            ("  input schema", &operation.input_schema),
+            ("  output schema", &operation.output_schema),
+        ];
+        rows.extend(schemas.map(|(label, of)| vec![label.to_owned(), schema(of)]));
+    }
+    rows.extend(skill.refused.iter().map(|function| {
+        let why_not = format!("{}: {}", shown(&function.name), function.reason);
+        vec!["not callable".to_owned(), why_not]
+    }));
+    rows
+}
+
+fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
     let capabilities = |list: &[crate::capability::Capability]| match list {
         [] => "none".to_owned(),
         list => list
@@ -169,6 +200,9 @@ fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
         ],
         vec!["input schema".to_owned(), schema(&skill.input_schema)],
         vec!["output schema".to_owned(), schema(&skill.output_schema)],
+    ];
+    rows.extend(operation_rows(skill));
+    rows.extend([
         vec![
             "requested".to_owned(),
             capabilities(&skill.policy.requested),
@@ -177,7 +211,7 @@ fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
             "effective".to_owned(),
             capabilities(&skill.policy.effective),
         ],
-    ];
+    ]);
     rows.extend(LimitKey::ALL.iter().map(|&key| {
         let limit = skill.limits.get(key);
         let value = match limit.value {

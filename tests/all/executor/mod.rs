@@ -46,6 +46,7 @@ fn call(verb: &str, limits: Limits) -> Call {
         host: Arc::new(Unrecorded::default()),
         limits: Arc::new(limits),
         seed: [7; 32],
+        operation: None,
         input: verb.to_owned(),
     }
 }
