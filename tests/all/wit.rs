@@ -3,6 +3,7 @@
 
 mod documented;
 mod examples;
+mod foreign;
 mod frozen;
 mod generators;
 

@@ -5,10 +5,8 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use serde::de::{
-    DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess,
-    Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use wasmtime::component::Val;
 
 use super::shape::{Integer, Member, Shape};
@@ -125,6 +123,15 @@ fn quoted(value: &str) -> String {
     }
 }
 
+fn shortened(text: &str) -> String {
+    let shown = cut(text, FOUND_BYTES_MAX);
+    if shown.len() < text.len() {
+        format!("{shown}…")
+    } else {
+        shown.to_owned()
+    }
+}
+
 /// A number as JSON spells it.
 fn spelled(number: f64) -> String {
     serde_json::Value::from(number).to_string()
@@ -163,25 +170,21 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A number for a float, or the nearest of the narrower ones.
-    fn float<'de, E: Error, N>(self, number: N, found: String) -> Result<Val, E>
-    where
-        N: IntoDeserializer<'de, serde::de::value::Error> + Copy,
-    {
-        let read = match self.shape {
-            Shape::Float32 => {
-                serde::Deserialize::deserialize(number.into_deserializer()).map(Val::Float32)
-            }
-            _ => serde::Deserialize::deserialize(number.into_deserializer()).map(Val::Float64),
+    /// The number of a float that is nearest to what the text says. The parser's own numbers can be off
+    /// by the last bit.
+    fn float<E: Error>(self, text: &str) -> Result<Val, E> {
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let number = match self.shape {
+            Shape::Float32 => text.parse().ok().map(Val::Float32),
+            _ => text.parse().ok().map(Val::Float64),
         };
-        match read {
-            Ok(value) if is_finite(&value) => Ok(value),
-            _ => Err(self.refuse(found)),
-        }
-    }
-
-    fn is_float(self) -> bool {
-        matches!(self.shape, Shape::Float32 | Shape::Float64)
+        number
+            .filter(|number| is_number && is_finite(number))
+            .ok_or_else(|| match text.as_bytes().first() {
+                Some(b'{') => self.refuse("an object"),
+                Some(b'[') => self.refuse("an array"),
+                _ => self.refuse(shortened(text)),
+            })
     }
 }
 
@@ -200,6 +203,10 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
         self.walk.count()?;
         match self.shape {
             Shape::Option(_) => json.deserialize_option(self),
+            Shape::Float32 | Shape::Float64 => {
+                let text: &RawValue = serde::Deserialize::deserialize(json)?;
+                self.float(text.get())
+            }
             _ => json.deserialize_any(self),
         }
     }
@@ -220,25 +227,16 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Val, E> {
-        if self.is_float() {
-            return self.float(value, value.to_string());
-        }
         self.integer(value.into())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Val, E> {
-        if self.is_float() {
-            return self.float(value, value.to_string());
-        }
         self.integer(value.into())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Val, E> {
         /// Beyond it, not every whole number is one of these.
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-        if self.is_float() {
-            return self.float(value, spelled(value));
-        }
         let is_whole = value.fract() == 0.0 && value.abs() <= EXACT_MAX;
         match format!("{value:.0}").parse() {
             Ok(whole) if is_whole => self.integer(whole),

@@ -116,7 +116,7 @@ fn a_misfit_is_told_with_its_place() {
     let surrogate = read::value(r#"{"items":[{"name":"\ud800","count":1}]}"#, &shape);
     let surrogate = surrogate.unwrap_err();
     assert_eq!(surrogate.path, "$.items[0].name");
-    assert!(surrogate.found.contains("surrogate"), "{surrogate}");
+    assert_eq!(surrogate.expected, "JSON text");
     let optional = r#"{"items":[{"count":1,"name":"a","note":null}]}"#;
     assert_eq!(
         round(optional, &shape).as_deref(),
@@ -153,7 +153,9 @@ fn each_kind_has_one_form() {
         (&nested, r#"{"some":null}"#, r#"{"some":{"some":true}}"#),
         (&nested, r#"{"some":true}"#, r#"{"none":true}"#),
         (&Shape::Float32, "0.1", "1e39"),
-        (&Shape::Float64, "-1e300", r#""NaN""#),
+        (&Shape::Float32, "-3.4028235e+38", "{}"),
+        (&Shape::Float64, "4.1491390426474754e-207", "[1]"),
+        (&Shape::Float64, "-1e+300", r#""NaN""#),
         (&Shape::Bool, "true", "1"),
     ] {
         assert_eq!(round(good, shape).as_deref(), Ok(good));
@@ -242,8 +244,10 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
             let above = (0..=greatest).prop_map(Value::from);
             prop_oneof![above, (least..=0).prop_map(Value::from)].boxed()
         }
-        Shape::Float32 => prop::num::f32::NORMAL
-            .prop_map(|number| serde_json::from_str(&format!("{number:e}")).unwrap())
+        // Of these, the shortest text is the same for both widths.
+        Shape::Float32 => (-1e6_f32..1e6)
+            .prop_filter("too near to 0", |number| number.abs() > 1e-3)
+            .prop_map(|number| format!("{number:e}").parse::<f64>().unwrap().into())
             .boxed(),
         Shape::Float64 => prop::num::f64::NORMAL.prop_map(Value::from).boxed(),
         Shape::Char => any::<char>().prop_map(|c| c.to_string().into()).boxed(),
@@ -435,7 +439,7 @@ proptest! {
     fn a_value_comes_out_as_it_went_in((shape, value) in shapes_with_values()) {
         let text = round(&value.to_string(), &shape);
         let text = text.map_err(|misfit| TestCaseError::fail(misfit.to_string()))?;
-        prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        prop_assert_eq!(text, value.to_string());
     }
 
     #[test]

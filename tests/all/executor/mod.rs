@@ -2,6 +2,7 @@
 
 mod call;
 mod load;
+mod operations;
 
 use std::sync::Arc;
 

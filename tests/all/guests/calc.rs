@@ -44,13 +44,19 @@ pub(super) fn main_job() {
     assert_eq!(listed["runs"][0]["skill"], "calc.add");
 }
 
+#[track_caller]
+fn answers(home: &Home, operation: &str, input: &Value, output: &Value) {
+    let (document, exit) = call(home, operation, input);
+    assert_eq!(
+        (exit, &document["output"]),
+        (0, output),
+        "{operation}: {document}"
+    );
+}
+
 #[test]
-fn each_kind_of_type_goes_in_and_comes_out() {
+fn each_simple_type_goes_in_and_comes_out() {
     let home = Home::new(&[CALC]);
-    let order =
-        json!({ "id": u64::MAX, "note": null, "items": [{ "name": "é🦀\u{0}", "count": 255 }] });
-    let drawings = json!(["nothing", { "dot": { "x": -1, "y": 1 } }, { "text": "" },
-        { "line": [{ "x": 0, "y": 0 }, { "x": i32::MIN, "y": i32::MAX }] }]);
     let wholes = json!([
         u64::MAX,
         i64::MIN,
@@ -66,63 +72,53 @@ fn each_kind_of_type_goes_in_and_comes_out() {
         .zip(wholes.as_array().unwrap())
         .map(|(name, number)| ((*name).to_owned(), number.clone()))
         .collect();
-    for (operation, input, output) in [
-        ("wholes", by_name, wholes),
-        (
-            "floats",
-            json!({ "single": 0.1, "double": -1e300 }),
-            json!([0.1, -1e300]),
-        ),
-        (
-            "texts",
-            json!({ "character": "🦀", "text": "\"\\\n", "yes": true }),
-            json!(["🦀", "\"\\\n", true]),
-        ),
-        ("place", json!({ "order": order }), order),
-        ("draw", json!({ "drawings": drawings }), drawings),
-        (
-            "paint",
-            json!({ "colour": "green", "access": ["execute", "read"] }),
-            json!(["green", ["read", "execute"]]),
-        ),
-        ("maybe", json!({}), json!(null)),
-        (
-            "maybe",
-            json!({ "value": { "some": null } }),
-            json!({ "some": null }),
-        ),
-        (
-            "maybe",
-            json!({ "value": { "some": 5 } }),
-            json!({ "some": 5 }),
-        ),
-        (
-            "either",
-            json!({ "value": { "ok": 5 } }),
-            json!([{ "ok": 5 }, { "ok": null }]),
-        ),
-        (
-            "either",
-            json!({ "value": { "err": "no" } }),
-            json!([{ "err": "no" }, { "err": null }]),
-        ),
-        ("bytes", json!({ "bytes": [0, 255] }), json!([0, 255])),
-        ("kinds.nothing", json!({}), json!(null)),
-        ("other.nothing", json!({}), json!("not nothing")),
-        (
-            "divide",
-            json!({ "dividend": 1, "divisor": 4 }),
-            json!(0.25),
-        ),
-        ("check", json!({ "point": { "x": 0, "y": 1 } }), json!(null)),
-    ] {
-        let (document, exit) = call(&home, operation, &input);
-        assert_eq!(
-            (exit, &document["output"]),
-            (0, &output),
-            "{operation}: {document}"
-        );
+    answers(&home, "wholes", &by_name, &wholes);
+    let floats = json!({ "single": 0.1, "double": -1e300 });
+    answers(&home, "floats", &floats, &json!([0.1, -1e300]));
+    let texts = json!({ "character": "🦀", "text": "\"\\\n", "yes": true });
+    answers(&home, "texts", &texts, &json!(["🦀", "\"\\\n", true]));
+    let paint = json!({ "colour": "green", "access": ["execute", "read"] });
+    answers(
+        &home,
+        "paint",
+        &paint,
+        &json!(["green", ["read", "execute"]]),
+    );
+    answers(
+        &home,
+        "bytes",
+        &json!({ "bytes": [0, 255] }),
+        &json!([0, 255]),
+    );
+    answers(&home, "kinds.nothing", &json!({}), &json!(null));
+    answers(&home, "other.nothing", &json!({}), &json!("not nothing"));
+}
+
+#[test]
+fn each_compound_type_goes_in_and_comes_out() {
+    let home = Home::new(&[CALC]);
+    let items = json!([{ "name": "é🦀\u{0}", "count": 255 }]);
+    let order = json!({ "id": u64::MAX, "note": null, "items": items });
+    answers(&home, "place", &json!({ "order": order }), &order);
+    let drawings = json!(["nothing", { "dot": { "x": -1, "y": 1 } }, { "text": "" },
+        { "line": [{ "x": 0, "y": 0 }, { "x": i32::MIN, "y": i32::MAX }] }]);
+    answers(&home, "draw", &json!({ "drawings": drawings }), &drawings);
+    answers(&home, "maybe", &json!({}), &json!(null));
+    for value in [json!({ "some": null }), json!({ "some": 5 })] {
+        answers(&home, "maybe", &json!({ "value": value }), &value);
     }
+    let ok = json!([{ "ok": 5 }, { "ok": null }]);
+    answers(&home, "either", &json!({ "value": { "ok": 5 } }), &ok);
+    let err = json!([{ "err": "no" }, { "err": null }]);
+    answers(&home, "either", &json!({ "value": { "err": "no" } }), &err);
+    let quarter = json!({ "dividend": 1, "divisor": 4 });
+    answers(&home, "divide", &quarter, &json!(0.25));
+    answers(
+        &home,
+        "check",
+        &json!({ "point": { "x": 0, "y": 1 } }),
+        &json!(null),
+    );
 }
 
 /// Case C40: what does not fit is refused with its place, and nothing of the component runs.

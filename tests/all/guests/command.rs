@@ -66,6 +66,6 @@ fn what_a_command_prints_is_bounded_and_nothing_of_the_host_is_in_its_reach() {
     let (document, _) = home.run_json("command", &json!({ "args": "env" }));
     assert_eq!(
         document["error"],
-        "at $.args: expected an array or null, found \"env\""
+        "at $.args: expected an array, found \"env\""
     );
 }
