@@ -105,7 +105,7 @@ impl Program {
             return Err(no_operations(operation));
         }
         let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
-        let mut store = self.store(&record, call.seed, Invocation::default())?;
+        let mut store = self.store(&record, call.seed, None)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -127,8 +127,8 @@ impl Program {
 
     async fn call_operation(&self, operations: &Operations, call: Call) -> Result<String, Failure> {
         let operation = operations.get(call.operation.as_deref())?;
-        let prepared = operation.prepare(&call.input, &call.host.facts().skill_name)?;
-        let (arguments, invocation) = prepared.into_parts();
+        let (arguments, invocation) =
+            operation.prepare(&call.input, &call.host.facts().skill_name)?;
         let record = Arc::new(GuestRecord::new(call.host, call.limits, self.clock.clone()));
         let mut store = self.store(&record, call.seed, invocation)?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
@@ -157,7 +157,7 @@ impl Program {
         };
         let host = Arc::new(Unrecorded::default());
         let record = Arc::new(GuestRecord::new(host, limits, self.clock.clone()));
-        let mut store = self.store(&record, Seed::default(), Invocation::default())?;
+        let mut store = self.store(&record, Seed::default(), None)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -182,7 +182,7 @@ impl Program {
         &self,
         record: &Arc<GuestRecord>,
         seed: Seed,
-        invocation: Invocation,
+        invocation: Option<Invocation>,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
         let state = HostState::new(Arc::clone(record), &self.clock, seed, invocation);

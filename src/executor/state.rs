@@ -25,16 +25,14 @@ pub(crate) const RESOURCES_MAX: usize = 10_000;
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];
 
-/// What an instance is started with, beside its input; only commands look at it.
-#[derive(Debug, Default)]
+/// What a command is started with. What it writes to standard output is kept, within the bound on a
+/// result, beside its being logged.
+#[derive(Debug)]
 pub(crate) struct Invocation {
     /// The arguments, the name of the program first.
     pub(crate) args: Vec<String>,
     /// Standard input, which ends after it.
     pub(crate) stdin: Bytes,
-    /// Whether what is written to standard output is kept, within the bound on a result, beside its
-    /// being logged.
-    pub(crate) captures_stdout: bool,
 }
 
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
@@ -59,13 +57,11 @@ impl HostState {
         record: Arc<GuestRecord>,
         clock: &Clock,
         seed: Seed,
-        invocation: Invocation,
+        invocation: Option<Invocation>,
     ) -> Self {
-        let stdout = LineStream::new(Arc::clone(&record), LogOrigin::Stdout);
-        let stdout = if invocation.captures_stdout {
-            stdout.capturing()
-        } else {
-            stdout
+        let stdout = match invocation {
+            Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
+            None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
         };
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
         let mut table = ResourceTable::new();
@@ -141,14 +137,17 @@ impl WasiView for HostState {
 
 /// A WASI context in which nothing is granted: no folder, variable, address or name look-up. Clocks and
 /// random numbers are there, and what is printed becomes log lines.
-fn wasi(stdout: &LineStream, stderr: &LineStream, seed: Seed, invocation: Invocation) -> WasiCtx {
+fn wasi(
+    stdout: &LineStream,
+    stderr: &LineStream,
+    seed: Seed,
+    invocation: Option<Invocation>,
+) -> WasiCtx {
     let mut secure = StdRng::from_seed(seed);
     let insecure = StdRng::from_rng(&mut secure);
     let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
     let mut builder = WasiCtx::builder();
     builder
-        .args(&invocation.args)
-        .stdin(MemoryInputPipe::new(invocation.stdin))
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .secure_random(secure)
@@ -158,5 +157,8 @@ fn wasi(stdout: &LineStream, stderr: &LineStream, seed: Seed, invocation: Invoca
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
+    if let Some(Invocation { args, stdin }) = invocation {
+        builder.args(&args).stdin(MemoryInputPipe::new(stdin));
+    }
     builder.build()
 }

@@ -50,21 +50,24 @@ struct Line {
 
 impl LineStream {
     pub(crate) fn new(record: Arc<GuestRecord>, origin: LogOrigin) -> Self {
+        Self::with(record, origin, None)
+    }
+
+    /// A stream that also keeps what is written to it.
+    pub(crate) fn capturing(record: Arc<GuestRecord>, origin: LogOrigin) -> Self {
+        Self::with(record, origin, Some(Mutex::default()))
+    }
+
+    fn with(
+        record: Arc<GuestRecord>,
+        origin: LogOrigin,
+        captured: Option<Mutex<Captured>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             record,
             origin,
             line: Mutex::default(),
-            captured: None,
-        }))
-    }
-
-    /// The same stream, which also keeps what is written to it.
-    pub(crate) fn capturing(self) -> Self {
-        Self(Arc::new(Shared {
-            record: Arc::clone(&self.0.record),
-            origin: self.0.origin,
-            line: Mutex::default(),
-            captured: Some(Mutex::default()),
+            captured,
         }))
     }
 

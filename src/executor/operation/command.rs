@@ -1,6 +1,7 @@
 //! A plain command, which exports `wasi:cli/run`: it is given arguments and standard input, and answers
 //! with an exit code and what it wrote to standard output.
 
+use bytes::Bytes;
 use wasmtime::component::Val;
 use wasmtime_wasi::I32Exit;
 
@@ -47,8 +48,7 @@ pub(super) fn result() -> Shape {
 pub(super) fn invocation(name: &str, arguments: Vec<Val>) -> Invocation {
     let mut invocation = Invocation {
         args: vec![name.to_owned()],
-        captures_stdout: true,
-        ..Invocation::default()
+        stdin: Bytes::new(),
     };
     for argument in arguments {
         let Val::Option(Some(argument)) = argument else {

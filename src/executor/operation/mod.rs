@@ -88,11 +88,9 @@ pub(crate) struct Operation {
     is_command: bool,
 }
 
-/// An input that was read for an operation.
-pub(crate) struct Prepared {
-    arguments: Vec<Val>,
-    pub(crate) invocation: Invocation,
-}
+/// An input that was read for an operation: what the function is called with, and what its instance is
+/// started with, if it is a command.
+type Prepared = (Vec<Val>, Option<Invocation>);
 
 /// How the guest ended an operation.
 pub(crate) enum Ended {
@@ -406,15 +404,10 @@ impl Operation {
             failure::of_the_skill(INVALID_INPUT, &misfit.to_string(), &details.to_string())
         })?;
         Ok(if self.is_command {
-            Prepared {
-                arguments: Vec::new(),
-                invocation: command::invocation(skill_name, arguments),
-            }
+            let invocation = command::invocation(skill_name, arguments);
+            (Vec::new(), Some(invocation))
         } else {
-            Prepared {
-                arguments,
-                invocation: Invocation::default(),
-            }
+            (arguments, None)
         })
     }
 
@@ -465,13 +458,6 @@ impl Ended {
             Self::Returned(results) => command::returned(results),
             Self::Exited(code) => *code,
         }
-    }
-}
-
-impl Prepared {
-    /// What the function is called with, and what the instance is made with.
-    pub(crate) fn into_parts(self) -> (Vec<Val>, Invocation) {
-        (self.arguments, self.invocation)
     }
 }
 

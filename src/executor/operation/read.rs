@@ -16,6 +16,9 @@ use crate::executor::guest_record::cut;
 /// Values of one call, fields and elements counted. Protects the host's heap, where each takes some 40
 /// bytes beside its text, and two characters of an input are enough for one.
 const VALUES_MAX: usize = 500_000;
+/// Names that are looked at for the price of a value. Protects the thread that reads: a list of names
+/// may have thousands, and be gone through for each value.
+const LOOKS_PER_VALUE: usize = 64;
 /// Bytes of a value that a message shows.
 const FOUND_BYTES_MAX: usize = 60;
 
@@ -93,12 +96,24 @@ impl Walk {
         text::path(&self.path.borrow())
     }
 
-    fn count<E: Error>(&self) -> Result<(), E> {
-        self.values.set(self.values.get() + 1);
+    fn count<E: Error>(&self, values: usize) -> Result<(), E> {
+        self.values.set(self.values.get().saturating_add(values));
         if self.values.get() > VALUES_MAX {
             return Err(self.refuse(format!("at most {VALUES_MAX} values in all"), "more"));
         }
         Ok(())
+    }
+
+    /// Looks for a name in a list, which counts like values as the list is long.
+    fn find<'a, T, E: Error>(
+        &self,
+        list: &'a [T],
+        is_wanted: impl Fn(&T) -> bool,
+    ) -> Result<Option<(usize, &'a T)>, E> {
+        let found = list.iter().enumerate().find(|(_, item)| is_wanted(item));
+        let looked_at = found.map_or(list.len(), |(index, _)| index);
+        self.count(looked_at / LOOKS_PER_VALUE)?;
+        Ok(found)
     }
 
     /// The misfit that was met, or what the parser said of text that is no JSON, or none that a string
@@ -200,7 +215,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Val;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Val, D::Error> {
-        self.walk.count()?;
+        self.walk.count(1)?;
         match self.shape {
             Shape::Option(_) => json.deserialize_option(self),
             Shape::Float32 | Shape::Float64 => {
@@ -255,17 +270,16 @@ impl<'de> Visitor<'de> for Reader<'_> {
                     _ => Err(refuse()),
                 }
             }
-            Shape::Enum(names) if names.iter().any(|name| name == value) => {
-                Ok(Val::Enum(value.to_owned()))
-            }
-            Shape::Variant(cases) => {
-                let mut bare = cases.iter().filter(|case| case.shape == Shape::Nothing);
-                if bare.any(|case| case.name == value) {
+            Shape::Enum(names) => match self.walk.find(names, |name| name == value)? {
+                Some(_) => Ok(Val::Enum(value.to_owned())),
+                None => Err(refuse()),
+            },
+            Shape::Variant(cases) => match cases.get(value) {
+                Some(case) if case.shape == Shape::Nothing => {
                     Ok(Val::Variant(value.to_owned(), None))
-                } else {
-                    Err(refuse())
                 }
-            }
+                _ => Err(refuse()),
+            },
             _ => Err(refuse()),
         }
     }
@@ -334,9 +348,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
             Shape::Record(fields) => Fields { fields, walk }.visit_map(map).map(Val::Record),
             Shape::Variant(cases) => {
                 let choose = |key: &str| {
-                    let mut cases = cases.iter();
-                    let case = cases.find(|case| case.name == key)?;
-                    Some(&case.shape).filter(|shape| **shape != Shape::Nothing)
+                    let shape = cases.get(key).map(|case| &case.shape);
+                    shape.filter(|shape| **shape != Shape::Nothing)
                 };
                 let (case, value) = Tagged {
                     reader: self,
@@ -477,15 +490,15 @@ impl<'de> Visitor<'de> for Fields<'_> {
         let Self { fields, walk } = self;
         let mut values: Vec<Option<Val>> = fields.iter().map(|_| None).collect();
         while let Some(key) = map.next_key::<String>()? {
-            let mut places = fields.iter().zip(&mut values);
-            let Some((field, place)) = places.find(|(field, _)| field.name == key) else {
-                return Err(walk.refuse(
-                    text::object_with(fields),
-                    format!("the key {}", quoted(&key)),
-                ));
+            let found = walk.find(fields, |field| field.name == key)?;
+            let place = found.and_then(|(index, field)| Some((field, values.get_mut(index)?)));
+            let Some((field, place)) = place else {
+                let found = format!("the key {}", quoted(&key));
+                return Err(walk.refuse(text::object_with(fields), found));
             };
             if place.is_some() {
-                return Err(walk.refuse("each key once", format!("{} twice", quoted(&key))));
+                let found = format!("{} twice", quoted(&key));
+                return Err(walk.refuse("each key once", found));
             }
             let shape = &field.shape;
             *place = Some(walk.within(Step::Key(Cow::Owned(key)), || {

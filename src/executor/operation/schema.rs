@@ -50,7 +50,7 @@ pub(super) fn of(shape: &Shape) -> Value {
             "minItems": items.len(),
             "maxItems": items.len(),
         }),
-        Shape::Variant(cases) => variant(cases),
+        Shape::Variant(cases) => variant(&cases.members),
         Shape::Enum(names) => json!({ "type": "string", "enum": names }),
         Shape::Option(some) if matches!(**some, Shape::Option(_)) => {
             json!({ "anyOf": [tagged("some", some), { "type": "null" }] })

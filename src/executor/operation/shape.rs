@@ -7,7 +7,7 @@ use wasmtime::component::Type;
 /// stays with what JSON adds to a level below the depth that an input may have.
 pub(super) const TYPE_DEPTH_MAX: usize = 32;
 /// Types, fields, cases and names of one operation. Protects whoever reads its schema.
-const OPERATION_PARTS_MAX: usize = 4_096;
+const OPERATION_PARTS_MAX: usize = 2_048;
 /// The same over all operations of a component. Types that are shared in a component are not in a
 /// schema, so a few hundred bytes of them could stand for more parts than there is memory.
 const COMPONENT_PARTS_MAX: usize = 32_768;
@@ -29,7 +29,7 @@ pub(super) enum Shape {
     Record(Vec<Member>),
     Tuple(Vec<Shape>),
     /// A case without a payload has [`Shape::Nothing`].
-    Variant(Vec<Member>),
+    Variant(Cases),
     Enum(Vec<String>),
     Option(Box<Shape>),
     Result(Box<Shape>, Box<Shape>),
@@ -41,6 +41,42 @@ pub(super) enum Shape {
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) shape: Shape,
+}
+
+/// The cases of a variant, in the order of their author.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cases {
+    pub(super) members: Vec<Member>,
+    /// Places in it by name: a guest may answer with many values of a variant with many cases.
+    by_name: Vec<usize>,
+}
+
+impl Cases {
+    pub(super) fn new(members: Vec<Member>) -> Self {
+        let mut by_name: Vec<(String, usize)> = members
+            .iter()
+            .enumerate()
+            .map(|(place, case)| (case.name.clone(), place))
+            .collect();
+        by_name.sort();
+        Self {
+            members,
+            by_name: by_name.into_iter().map(|(_, place)| place).collect(),
+        }
+    }
+
+    /// The case of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&Member> {
+        let case = |place: &usize| self.members.get(*place);
+        let named = |place: &usize| case(place).map_or("", |case| case.name.as_str());
+        let found = self
+            .by_name
+            .binary_search_by(|place| named(place).cmp(name));
+        found
+            .ok()
+            .and_then(|index| self.by_name.get(index))
+            .and_then(case)
+    }
 }
 
 /// The types of whole numbers.
@@ -164,7 +200,7 @@ impl Shaper {
             Type::Variant(variant) => {
                 let cases = variant.cases();
                 let cases = cases.map(|case| self.member(case.name, case.ty.as_ref(), depth));
-                Shape::Variant(cases.collect::<Result<_, _>>()?)
+                Shape::Variant(Cases::new(cases.collect::<Result<_, _>>()?))
             }
             Type::Enum(cases) => Shape::Enum(self.names(cases.names())?),
             Type::Option(option) => Shape::Option(self.boxed(&option.ty(), depth)?),

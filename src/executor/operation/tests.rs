@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::read::{self, Misfit};
 use super::schema;
-use super::shape::{Integer, Member, Shape};
+use super::shape::{Cases, Integer, Member, Shape};
 use super::write::{self, Unwritable};
 
 const BYTES_MAX: usize = 1 << 20;
@@ -128,10 +128,10 @@ fn a_misfit_is_told_with_its_place() {
 fn each_kind_has_one_form() {
     let colour = Shape::Enum(names(&["red", "green"]));
     let access = Shape::Flags(names(&["read", "write"]));
-    let drawing = Shape::Variant(vec![
+    let drawing = Shape::Variant(Cases::new(vec![
         member("nothing", Shape::Nothing),
         member("text", Shape::String),
-    ]);
+    ]));
     let pair = Shape::Tuple(vec![Shape::Bool, Shape::Char]);
     let either = Shape::Result(Box::new(Shape::Nothing), Box::new(Shape::String));
     let nested = option(option(Shape::Bool));
@@ -212,7 +212,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
             inner.clone().prop_map(option),
             prop::collection::vec(inner.clone(), 1..4).prop_map(Shape::Tuple),
             prop::collection::vec(inner, 1..4).prop_map(|all| Shape::Record(named(all))),
-            prop::collection::vec(payload.clone(), 1..4).prop_map(|all| Shape::Variant(named(all))),
+            prop::collection::vec(payload.clone(), 1..4)
+                .prop_map(|all| Shape::Variant(Cases::new(named(all)))),
             (payload.clone(), payload)
                 .prop_map(|(ok, err)| Shape::Result(Box::new(ok), Box::new(err))),
         ]
@@ -266,7 +267,7 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
                 .boxed()
         }
         Shape::Variant(cases) => {
-            let forms = cases.iter().map(|case| match case.shape {
+            let forms = cases.members.iter().map(|case| match case.shape {
                 Shape::Nothing => Just(Value::from(case.name.as_str())).boxed(),
                 ref shape => tagged(&case.name, shape),
             });

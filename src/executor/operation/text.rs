@@ -59,7 +59,7 @@ pub(super) fn expected(shape: &Shape) -> String {
         Shape::Record(fields) => object_with(fields),
         Shape::Tuple(items) => format!("an array of {} values", items.len()),
         Shape::Variant(cases) => {
-            let forms = cases.iter().map(|case| match case.shape {
+            let forms = cases.members.iter().map(|case| match case.shape {
                 Shape::Nothing => json_string(&case.name),
                 _ => format!("{{{}: …}}", json_string(&case.name)),
             });

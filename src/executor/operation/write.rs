@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
                 self.record(fields, values)
             }
             (Shape::Variant(cases), Val::Variant(case, payload)) => {
-                let Some(known) = cases.iter().find(|known| known.name == *case) else {
+                let Some(known) = cases.get(case) else {
                     return Err(self.of_another_type());
                 };
                 match (&known.shape, payload) {

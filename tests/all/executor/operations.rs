@@ -6,7 +6,7 @@ use std::sync::Arc;
 use skillrun::executor::{Call, Descriptor, Engine, LoadError};
 use skillrun::outcome::OutcomeCode;
 
-use super::{call, engine, limits, load};
+use super::{call, engine, limits, load, probe};
 
 /// What every component below begins with: a core instance with a memory and functions that do nothing.
 const CORE: &str = r#"
@@ -66,6 +66,51 @@ async fn a_function_is_called_with_json() {
         unknown.message,
         "unknown operation \"sub\": expected one of add"
     );
+}
+
+#[tokio::test]
+async fn a_skill_of_our_world_has_no_operations() {
+    let engine = engine(2, limits(&[]));
+    let program = probe(&engine).await;
+    let refused = program.call(operation("noop", "{}")).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::NotFound);
+    let described = program.describe(Arc::new(limits(&[]))).await.unwrap();
+    assert!(described.operations.is_empty());
+}
+
+/// The result is all that such a command says: without an exit code of its own it is 0 or 1.
+#[tokio::test]
+async fn a_command_is_run_whatever_the_version_of_its_interface() {
+    let engine = engine(2, limits(&[]));
+    let of_02 = r#"(component
+        (core module $m (func (export "run") (result i32) i32.const 1))
+        (core instance $i (instantiate $m))
+        (func $run (result (result)) (canon lift (core func $i "run")))
+        (instance $cli (export "run" (func $run)))
+        (export "wasi:cli/run@0.2.1" (instance $cli)))"#;
+    let of_03 = r#"(component
+        (core module $m
+            (import "" "return" (func $return (param i32)))
+            (func (export "run") (result i32) i32.const 0 call $return i32.const 0)
+            (func (export "go-on") (param i32 i32 i32) (result i32) unreachable))
+        (core func $return (canon task.return (result (result))))
+        (core instance $i (instantiate $m
+            (with "" (instance (export "return" (func $return))))))
+        (type $type (func async (result (result))))
+        (func $run (type $type)
+            (canon lift (core func $i "run") async (callback (core func $i "go-on"))))
+        (instance $cli (export "run" (func $run)))
+        (export "wasi:cli/run@0.3.0" (instance $cli)))"#;
+    let run = async |text: &str| {
+        let program = load(&engine, &wat::parse_str(text).unwrap()).await.unwrap();
+        program.call(call(r#"{"args":["a"]}"#, limits(&[]))).await
+    };
+    let failed = run(of_02).await.unwrap_err();
+    assert_eq!(failed.code, OutcomeCode::SkillError);
+    let details = r#"{"code":"exit_code","details":{"exit_code":1,"stdout":""}}"#;
+    assert_eq!(failed.details.as_deref(), Some(details));
+    let ran = run(of_03).await;
+    assert_eq!(ran.as_deref(), Ok(r#"{"exit_code":0,"stdout":""}"#));
 }
 
 #[tokio::test]
@@ -135,7 +180,7 @@ async fn types_have_a_depth_and_a_size() {
     );
     let too_wide = refused(&engine, &doubled).await;
     assert!(
-        too_wide.ends_with("wide (its types have more than 4096 parts)"),
+        too_wide.ends_with("wide (its types have more than 2048 parts)"),
         "{too_wide}"
     );
 }
