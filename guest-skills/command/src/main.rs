@@ -16,7 +16,9 @@ fn main() -> Result<(), String> {
         Some("exit") => wasip2::cli::exit::exit_with_code(number(2).unwrap_or(0)),
         Some("fail") => return Err("as it was asked to".to_owned()),
         Some("panic") => unreachable!("as it was asked to"),
-        Some("flood") => (0..number(2).unwrap_or(0_u8)).for_each(|_| print!("{}", "y".repeat(1000))),
+        Some("flood") => {
+            (0..number(2).unwrap_or(0_u8)).for_each(|_| print!("{}", "y".repeat(1000)))
+        }
         Some("env") => println!("{}", env::vars().count()),
         _ => {}
     }
