@@ -248,7 +248,10 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
         // Of these, the shortest text is the same for both widths.
         Shape::Float32 => (-1e6_f32..1e6)
             .prop_filter("too near to 0", |number| number.abs() > 1e-3)
-            .prop_map(|number| format!("{number:e}").parse::<f64>().unwrap().into())
+            .prop_map(|number| {
+                let text = serde_json::to_string(&number).unwrap();
+                text.parse::<f64>().unwrap().into()
+            })
             .boxed(),
         Shape::Float64 => prop::num::f64::NORMAL.prop_map(Value::from).boxed(),
         Shape::Char => any::<char>().prop_map(|c| c.to_string().into()).boxed(),
