@@ -42,7 +42,7 @@ pub enum OutcomeCode {
     AmbiguousCall,
     /// The component could not be loaded.
     LoadError,
-    /// No skill has that name.
+    /// No skill has that name, or the skill has no such operation.
     NotFound,
     /// The run was not admitted, because too many were going on.
     Busy,

@@ -63,6 +63,11 @@ pub(crate) struct RunArgs {
     /// The name of an installed skill, a skill's folder, or a .wasm file.
     pub(crate) skill: String,
 
+    /// The function to call, of a component that follows no world and exports several; NAME.FUNCTION
+    /// for an installed skill is the same.
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) function: Option<String>,
+
     /// The input, a JSON object: as text, as @FILE, or - for standard input.
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}")]
     pub(crate) input: String,

@@ -16,7 +16,8 @@ pub(crate) struct SkillSource {
 }
 
 /// Finds what `argument` names. A text with a path separator or the ending `.wasm` is a path, anything
-/// else the name of an installed skill; one that does not exist is found out, and recorded, by the run.
+/// else the name of an installed skill, which an operation may follow behind a dot; one that does not
+/// exist is found out, and recorded, by the run.
 pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSource> {
     if let Some(skill) = at_path(argument)? {
         return Ok(SkillSource {
@@ -24,9 +25,10 @@ pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSourc
             registry: Registry::of([skill]),
         });
     }
+    let skill = argument.split('.').next().unwrap_or(argument);
     Ok(SkillSource {
         name: argument.to_owned(),
-        registry: Registry::load_only(&config.skills_dir(), argument)?,
+        registry: Registry::load_only(&config.skills_dir(), skill)?,
     })
 }
 

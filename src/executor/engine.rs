@@ -12,8 +12,9 @@ use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
 use super::fit;
-use super::load_error::{self, LoadError};
-use super::program::Program;
+use super::load_error::{self, LoadError, World};
+use super::operation::Operations;
+use super::program::{Entry, Program};
 use super::state::HostState;
 use crate::clock::Clock;
 use crate::config::Loading;
@@ -125,7 +126,7 @@ impl Inner {
             &self.plain
         };
         let component = artifact.component(&half.engine)?;
-        self.link(half, &component).ok()
+        self.link(half, &component, &[]).ok()
     }
 
     fn compile(&self, digest: &str, bytes: &[u8]) -> Result<Program, LoadError> {
@@ -139,9 +140,10 @@ impl Inner {
         }
         fit::check(bytes, pool_size(&self.options))?;
         let (half, component) = self.component(bytes)?;
-        load_error::check_interfaces(&half.engine, &component)?;
-        let program = self.link(half, &component)?;
-        if let Some(artifacts) = &self.artifacts {
+        let program = self.link(half, &component, bytes)?;
+        if let Some(artifacts) = &self.artifacts
+            && program.is_described_by_type()
+        {
             let facts = Facts {
                 uses_async: !std::ptr::eq(half, &self.plain),
                 component_bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
@@ -151,14 +153,22 @@ impl Inner {
         Ok(program)
     }
 
-    fn link(&self, half: &Half, component: &Component) -> Result<Program, LoadError> {
+    /// Links a component. Of its `bytes` only what its author says of the functions of one that follows
+    /// no world is read; there may be none.
+    fn link(&self, half: &Half, component: &Component, bytes: &[u8]) -> Result<Program, LoadError> {
+        let world = load_error::check_interfaces(&half.engine, component)?;
         let linked = half
             .linker
             .instantiate_pre(component)
             .map_err(|error| LoadError::invalid(&error))?;
-        let skill = SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?;
+        let entry = match world {
+            World::Skill => {
+                Entry::Skill(SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?)
+            }
+            World::Other => Entry::Operations(Operations::find(linked, bytes)?),
+        };
         Ok(Program::new(
-            skill,
+            entry,
             self.options.clock.clone(),
             Arc::clone(&half.ticks),
         ))

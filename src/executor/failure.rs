@@ -95,16 +95,24 @@ pub(crate) fn from_skill(error: &SkillError, record: &GuestRecord) -> Failure {
     if output_bytes > record.limits().value(LimitKey::OutputBytes) {
         return record.reached(LimitKey::OutputBytes).into();
     }
+    Failure {
+        code,
+        ..of_the_skill(&error.code, &error.message, &error.details)
+    }
+}
+
+/// The failure that is an error of the skill's own, with its code and details. Details that are not JSON
+/// are kept as the text that they are.
+pub(crate) fn of_the_skill(code: &str, message: &str, details: &str) -> Failure {
     let details = Details {
-        code: &error.code,
-        // Details that are not JSON are kept as the text that they are.
-        details: RawValue::from_string(error.details.clone())
-            .or_else(|_not_json| to_raw_value(&error.details))
+        code,
+        details: RawValue::from_string(details.to_owned())
+            .or_else(|_not_json| to_raw_value(details))
             .ok(),
     };
     Failure {
         details: serde_json::to_string(&details).ok(),
-        ..Failure::new(code, cut(&error.message, MESSAGE_BYTES_MAX))
+        ..Failure::new(OutcomeCode::SkillError, cut(message, MESSAGE_BYTES_MAX))
     }
 }
 

@@ -30,6 +30,9 @@ const WASI_PACKAGES: [&str; 6] = [
     "wasi:sockets/",
 ];
 
+/// The interfaces by which a component is an HTTP server.
+const HTTP_HANDLERS: [&str; 2] = ["wasi:http/incoming-handler@", "wasi:http/handler@"];
+
 /// Why a component cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -83,13 +86,24 @@ pub enum LoadError {
         "component exports skillrun:skill/session-handler, so it is an agent: expected the world skill, which exports skillrun:skill/handler"
     )]
     Agent,
-    /// The component exports no handler.
+    /// The component is an HTTP server.
     #[error(
-        "component exports no skillrun:skill/handler@{PACKAGE_VERSION}: expected the world skill, found the exports {found}"
+        "component exports wasi:http/incoming-handler and nothing else, so it is an HTTP server, which is not supported: expected the world skill, a command or functions of its own"
     )]
-    NotASkill {
-        /// What it does export.
+    HttpServer,
+    /// The component exports no handler, and no function that can be called with JSON.
+    #[error(
+        "component exports no skillrun:skill/handler@{PACKAGE_VERSION} and no function that can be called with JSON: found the exports {found}"
+    )]
+    NothingToCall {
+        /// What it does export, each function with the reason why it cannot be called.
         found: String,
+    },
+    /// The component exports more functions than anyone could choose from.
+    #[error("component exports too many functions: expected at most {functions_max}")]
+    ManyFunctions {
+        /// The largest number accepted.
+        functions_max: usize,
     },
     /// A memory or a table is larger from the start than one in the pool may be.
     #[error("component needs {} = {needed}: this host has room for {allowed}", key.as_str())]
@@ -181,9 +195,28 @@ pub(crate) fn imports_async_wasi(engine: &Engine, component: &Component) -> bool
         .any(|(import, _)| import.starts_with("wasi:") && import.contains("@0.3."))
 }
 
-/// Checks that every import is one that this host has and that the component is a skill.
-pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result<(), LoadError> {
+/// What a component is, by what it exports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum World {
+    /// It follows our world `skill`.
+    Skill,
+    /// It follows no world of ours.
+    Other,
+}
+
+/// Whether an export is the one by which a component is an HTTP server.
+pub(super) fn is_http_handler(export: &str) -> bool {
+    HTTP_HANDLERS.iter().any(|http| export.starts_with(http))
+}
+
+/// Checks that every import is one that this host has, and tells what the component is.
+pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result<World, LoadError> {
     let component = component.component_type();
+    let mut exports = component.exports(engine).map(|(name, _)| name);
+    // Its imports are missing too, and would be told of instead.
+    if exports.len() > 0 && exports.all(is_http_handler) {
+        return Err(LoadError::HttpServer);
+    }
     for (import, _) in component.imports(engine) {
         if let Some(interface) = import.strip_prefix(PACKAGE) {
             check_version("imports", import, interface)?;
@@ -202,18 +235,12 @@ pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result
         interface.is_some_and(|i| i.split('@').next() == Some(name))
     };
     if let Some(handler) = exports.iter().find(|export| is(export, HANDLER)) {
-        return check_version("exports", handler, handler);
+        return check_version("exports", handler, handler).map(|()| World::Skill);
     }
     if exports.iter().any(|export| is(export, SESSION_HANDLER)) {
         return Err(LoadError::Agent);
     }
-    Err(LoadError::NotASkill {
-        found: if exports.is_empty() {
-            "none".to_owned()
-        } else {
-            exports.join(", ")
-        },
-    })
+    Ok(World::Other)
 }
 
 fn check_version(direction: &'static str, wanted: &str, interface: &str) -> Result<(), LoadError> {

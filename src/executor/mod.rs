@@ -19,6 +19,7 @@ mod guest_record;
 mod host;
 mod limiter;
 mod load_error;
+mod operation;
 mod program;
 mod run_host;
 mod state;
@@ -28,6 +29,7 @@ mod wasi;
 pub use engine::{Engine, EngineError, EngineOptions};
 pub use failure::Failure;
 pub use load_error::LoadError;
+pub use operation::{OperationDescriptor, RefusedFunction};
 pub use program::{Call, Descriptor, Program};
 pub use run_host::{
     Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost, Unrecorded,

@@ -10,9 +10,10 @@ use wasmtime::Store;
 use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
-use super::guest_record::GuestRecord;
+use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
+use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
-use super::state::{HANDLES_MAX, HostState, Seed};
+use super::state::{HANDLES_MAX, HostState, Invocation, Seed};
 use crate::capability::Policy;
 use crate::clock::Clock;
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
@@ -20,10 +21,18 @@ use crate::outcome::OutcomeCode;
 
 /// A skill's component, compiled and linked. It holds no state of any run.
 pub struct Program {
-    skill: SkillPre<HostState>,
+    entry: Entry,
     clock: Clock,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
+}
+
+/// The way into a component.
+pub(crate) enum Entry {
+    /// By the world `skill`, without values whose type is only known at run time.
+    Skill(SkillPre<HostState>),
+    /// By the functions that it exports.
+    Operations(Operations),
 }
 
 /// One call of a skill.
@@ -36,12 +45,15 @@ pub struct Call {
     pub budget: Arc<Budget>,
     /// What the guest's random numbers are made from.
     pub seed: Seed,
+    /// Which function is called, for a component that follows no world; none: the only one.
+    pub operation: Option<String>,
     /// A JSON object, as text.
     pub input: String,
 }
 
-/// What a skill says about itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a skill says about itself. A component that follows no world says nothing, and its operations are
+/// read from its type.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Descriptor {
     /// The skill's name.
     pub name: String,
@@ -53,14 +65,35 @@ pub struct Descriptor {
     pub input_schema: String,
     /// JSON Schema of the result; empty: any JSON.
     pub output_schema: String,
+    /// What can be called, in the order of the component; empty for a skill of our world.
+    pub operations: Vec<OperationDescriptor>,
+    /// What it exports beside that and cannot be called.
+    pub refused: Vec<RefusedFunction>,
+}
+
+impl Entry {
+    fn engine(&self) -> &wasmtime::Engine {
+        match self {
+            Self::Skill(skill) => skill.engine(),
+            Self::Operations(operations) => operations.engine(),
+        }
+    }
 }
 
 impl Program {
-    pub(crate) fn new(skill: SkillPre<HostState>, clock: Clock, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(entry: Entry, clock: Clock, ticks: Arc<Ticks>) -> Self {
         Self {
-            skill,
+            entry,
             clock,
             _ticks: ticks,
+        }
+    }
+
+    /// Whether its type alone says all that there is to say of it, so that its bytes are not needed again.
+    pub(crate) fn is_described_by_type(&self) -> bool {
+        match &self.entry {
+            Entry::Skill(_) => true,
+            Entry::Operations(operations) => !operations.have_docs(),
         }
     }
 
@@ -71,26 +104,32 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
+        match &self.entry {
+            Entry::Skill(skill) => self.call_skill(skill, call).await,
+            Entry::Operations(operations) => self.call_operation(operations, call).await,
+        }
+    }
+
+    async fn call_skill(&self, skill: &SkillPre<HostState>, call: Call) -> Result<String, Failure> {
+        if let Some(operation) = &call.operation {
+            return Err(no_operations(operation));
+        }
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let fuel = record.budget().remaining(LimitKey::Fuel);
-        let mut store = self.store(&record, call.policy, call.seed)?;
+        let mut store = self.store(&record, call.policy, call.seed, None)?;
         let guest = async {
-            let skill = self.skill.instantiate_async(&mut store).await;
+            let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
             let handler = skill.skillrun_skill_handler();
             let called = handler.call_run(&mut store, &call.input).await;
             called.map_err(|error| failure::from_engine(&error, &record))
         };
         let ended = self.within_time(&record, guest).await;
-        let fuel_left = store.get_fuel().unwrap_or(0);
-        let spent = record
-            .budget()
-            .spend(LimitKey::Fuel, fuel.saturating_sub(fuel_left));
+        let fuel = spend_fuel(&store);
         store.data().finish();
         // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
         let ended = ended??;
-        spent?;
+        fuel?;
         let output = ended.map_err(|error| failure::from_skill(&error, &record))?;
         let output_bytes = u64::try_from(output.len()).unwrap_or(u64::MAX);
         if output_bytes > record.limits().value(LimitKey::OutputBytes) {
@@ -99,17 +138,45 @@ impl Program {
         Ok(output)
     }
 
-    /// Asks the component what it is. It gets no capability and leaves no record.
+    async fn call_operation(&self, operations: &Operations, call: Call) -> Result<String, Failure> {
+        let operation = operations.get(call.operation.as_deref())?;
+        let (arguments, invocation) =
+            operation.prepare(&call.input, &call.host.facts().skill_name)?;
+        let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
+        let mut store = self.store(&record, call.policy, call.seed, invocation)?;
+        let guest = operations.run(&mut store, operation, &arguments, &record);
+        let ended = self.within_time(&record, guest).await;
+        let fuel = spend_fuel(&store);
+        store.data().finish();
+        let stdout = store.data().captured_stdout();
+        drop(store);
+        let ended = ended??;
+        fuel?;
+        operation.answer(ended, &stdout?, &record)
+    }
+
+    /// Asks the component what it is. It gets no capability and leaves no record. Of a component that
+    /// follows no world nothing is run.
     ///
     /// # Errors
     /// The guest traps or meets a limit.
     pub async fn describe(&self, limits: Arc<Limits>) -> Result<Descriptor, Failure> {
+        let skill = match &self.entry {
+            Entry::Skill(skill) => skill,
+            Entry::Operations(operations) => {
+                return Ok(Descriptor {
+                    operations: operations.describe(),
+                    refused: operations.refused().to_vec(),
+                    ..Descriptor::default()
+                });
+            }
+        };
         let host = Arc::new(Unrecorded::default());
         let budget = Arc::new(Budget::new(limits, None));
         let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
-        let mut store = self.store(&record, Arc::default(), Seed::default())?;
+        let mut store = self.store(&record, Arc::default(), Seed::default(), None)?;
         let guest = async {
-            let skill = self.skill.instantiate_async(&mut store).await;
+            let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
             let handler = skill.skillrun_skill_handler();
             let called = handler.call_describe(&mut store).await;
@@ -124,6 +191,7 @@ impl Program {
             description: descriptor.description,
             input_schema: descriptor.input_schema,
             output_schema: descriptor.output_schema,
+            ..Descriptor::default()
         })
     }
 
@@ -132,13 +200,14 @@ impl Program {
         record: &Arc<GuestRecord>,
         policy: Arc<Policy>,
         seed: Seed,
+        invocation: Option<Invocation>,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let state = HostState::new(Arc::clone(record), policy, seed)?;
-        let mut store = Store::new(self.skill.engine(), state);
+        let state = HostState::new(Arc::clone(record), policy, seed, invocation)?;
+        let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
-            .set_fuel(record.budget().remaining(LimitKey::Fuel))
+            .set_fuel(store.data().fuel_given)
             .map_err(|error| Failure::new(OutcomeCode::Internal, error.to_string()))?;
         let crossing = limits
             .value(LimitKey::HostCallBytes)
@@ -185,4 +254,22 @@ impl Program {
             .await
             .unwrap_or_else(|_elapsed| Err(record.reached(LimitKey::WallTimeMs)))
     }
+}
+
+/// An operation was named of a skill that has none.
+fn no_operations(named: &str) -> Failure {
+    let named = cut(named, NAME_BYTES_MAX);
+    let message = format!("unknown operation {named:?}: the skill follows the world and has none");
+    Failure {
+        hint: Some("name the skill alone".to_owned()),
+        ..Failure::new(OutcomeCode::NotFound, message)
+    }
+}
+
+/// Notes the instructions that were executed, for the run and for those that it is inside of.
+fn spend_fuel(store: &Store<HostState>) -> Result<(), LimitReached> {
+    let state = store.data();
+    let left = store.get_fuel().unwrap_or(0);
+    let budget = state.record.budget();
+    budget.spend(LimitKey::Fuel, state.fuel_given.saturating_sub(left))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -21,6 +22,16 @@ pub(crate) const HANDLES_MAX: usize = 100_000;
 /// Bytes from which a guest's random numbers are made, so that a replay makes the same ones.
 pub type Seed = [u8; 32];
 
+/// What a command is started with. What it writes to standard output is kept, within the bound on a
+/// result, beside its being logged.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    /// The arguments, the name of the program first.
+    pub(crate) args: Vec<String>,
+    /// Standard input, which ends after it.
+    pub(crate) stdin: Bytes,
+}
+
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
 pub(crate) struct HostState {
     /// The guest's way to its record.
@@ -31,6 +42,8 @@ pub(crate) struct HostState {
     pub(crate) limiter: MemoryLimiter,
     /// What the run may do.
     policy: Arc<Policy>,
+    /// The fuel with which the guest began.
+    pub(crate) fuel_given: u64,
     wasi: WasiCtx,
     stdout: LineStream,
     stderr: LineStream,
@@ -45,8 +58,12 @@ impl HostState {
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         seed: Seed,
+        invocation: Option<Invocation>,
     ) -> Result<Self, Failure> {
-        let stdout = LineStream::new(Arc::clone(&record), LogOrigin::Stdout);
+        let stdout = match invocation {
+            Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
+            None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
+        };
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
@@ -54,7 +71,8 @@ impl HostState {
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
-            wasi: wasi::context(&policy, &stdout, &stderr, seed)?,
+            fuel_given: record.budget().remaining(LimitKey::Fuel),
+            wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation)?,
             policy,
             stdout,
             stderr,
@@ -91,6 +109,11 @@ impl HostState {
             wanted,
         });
         Ok(HostError::Denied(capability.to_owned()))
+    }
+
+    /// What was written to standard output, if that was to be kept.
+    pub(crate) fn captured_stdout(&self) -> Result<Vec<u8>, LimitReached> {
+        self.stdout.captured()
     }
 
     /// Puts the last lines of the standard streams and the count of dropped ones on record.

@@ -11,6 +11,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 use super::guest_record::{GuestRecord, LOG_LINE_BYTES_MAX};
 use super::run_host::{LogLevel, LogOrigin, RecordRefused};
+use crate::limits::{LimitKey, LimitReached};
 
 /// What a guest may write at a time; WASI's own figure for streams.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
@@ -29,6 +30,15 @@ struct Shared {
     record: Arc<GuestRecord>,
     origin: LogOrigin,
     line: Mutex<Line>,
+    /// What was written, when it is to be kept.
+    captured: Option<Mutex<Captured>>,
+}
+
+/// What was written to a stream, up to the bound on a result.
+#[derive(Default)]
+struct Captured {
+    bytes: Vec<u8>,
+    is_full: bool,
 }
 
 #[derive(Default)]
@@ -40,11 +50,40 @@ struct Line {
 
 impl LineStream {
     pub(crate) fn new(record: Arc<GuestRecord>, origin: LogOrigin) -> Self {
+        Self::with(record, origin, None)
+    }
+
+    /// A stream that also keeps what is written to it.
+    pub(crate) fn capturing(record: Arc<GuestRecord>, origin: LogOrigin) -> Self {
+        Self::with(record, origin, Some(Mutex::default()))
+    }
+
+    fn with(
+        record: Arc<GuestRecord>,
+        origin: LogOrigin,
+        captured: Option<Mutex<Captured>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             record,
             origin,
             line: Mutex::default(),
+            captured,
         }))
+    }
+
+    /// What was written, if it was kept.
+    ///
+    /// # Errors
+    /// It was more than a result may be.
+    pub(crate) fn captured(&self) -> Result<Vec<u8>, LimitReached> {
+        let Some(captured) = &self.0.captured else {
+            return Ok(Vec::new());
+        };
+        let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+        if captured.is_full {
+            return Err(self.0.record.reached(LimitKey::OutputBytes));
+        }
+        Ok(std::mem::take(&mut captured.bytes))
     }
 
     /// Writes out a last line that has no end.
@@ -56,7 +95,8 @@ impl LineStream {
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<(), RecordRefused> {
+    fn write(&self, bytes: &[u8]) -> wasmtime::Result<()> {
+        self.0.capture(bytes)?;
         let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ends) = match part.strip_suffix(b"\n") {
@@ -82,6 +122,21 @@ impl Line {
 }
 
 impl Shared {
+    fn capture(&self, bytes: &[u8]) -> Result<(), LimitReached> {
+        let Some(captured) = &self.captured else {
+            return Ok(());
+        };
+        let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes_max = self.record.limits().value(LimitKey::OutputBytes);
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        if bytes.len() > bytes_max.saturating_sub(captured.bytes.len()) {
+            captured.is_full = true;
+            return Err(self.record.reached(LimitKey::OutputBytes));
+        }
+        captured.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
     fn end_line(&self, line: &mut Line) -> Result<(), RecordRefused> {
         let bytes = std::mem::take(&mut line.bytes);
         let text = String::from_utf8_lossy(&bytes);
@@ -140,7 +195,7 @@ impl OutputStream for LineStream {
         if bytes.len() > WRITE_BYTES_MAX {
             return Err(StreamError::trap("more bytes written than were permitted"));
         }
-        Self::write(self, &bytes).map_err(|refused| StreamError::Trap(refused.into()))
+        Self::write(self, &bytes).map_err(StreamError::Trap)
     }
 
     fn flush(&mut self) -> StreamResult<()> {

@@ -3,10 +3,11 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 use super::failure::Failure;
-use super::state::Seed;
+use super::state::{Invocation, Seed};
 use super::stdio::LineStream;
 use crate::capability::{Capability, FsAccess, Policy};
 use crate::outcome::OutcomeCode;
@@ -14,8 +15,8 @@ use crate::outcome::OutcomeCode;
 /// Random bytes that a guest may ask for at once. Protects the host's heap.
 pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The context of a run. What is printed becomes log lines; there are no arguments, no sockets and no
-/// look-up of names.
+/// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of
+/// names, and arguments and standard input for a command only.
 ///
 /// # Errors
 /// A folder that was granted cannot be opened.
@@ -24,6 +25,7 @@ pub(crate) fn context(
     stdout: &LineStream,
     stderr: &LineStream,
     seed: Seed,
+    invocation: Option<Invocation>,
 ) -> Result<WasiCtx, Failure> {
     let mut secure = StdRng::from_seed(seed);
     let insecure = StdRng::from_rng(&mut secure);
@@ -39,6 +41,9 @@ pub(crate) fn context(
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
+    if let Some(Invocation { args, stdin }) = invocation {
+        builder.args(&args).stdin(MemoryInputPipe::new(stdin));
+    }
     for capability in &policy.effective {
         grant(&mut builder, capability)?;
     }

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use crate::executor::{Descriptor, EngineError, Failure};
+pub use crate::executor::{Descriptor, EngineError, Failure, OperationDescriptor, RefusedFunction};
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
 pub use error::{FailedRun, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
@@ -63,7 +63,7 @@ pub fn runtime_builder() -> tokio::runtime::Builder {
 /// One request for a run.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
-    /// The name of the skill.
+    /// The name of the skill; for a component that follows no world with `.` and the operation behind it.
     pub skill: String,
     /// The skill's handler language, when the caller knows better than the executor.
     pub flavor: Option<String>,

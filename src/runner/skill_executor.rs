@@ -106,6 +106,7 @@ impl SkillExecutor {
     /// There is no such skill, it cannot be loaded, or it fails to answer.
     pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
         let registry = self.skills.current();
+        let name = parts(name).0;
         let skill = registry.get(name);
         let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
         let program = self.load(&skill).await?;
@@ -188,6 +189,7 @@ impl Executor for SkillExecutor {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError> {
+        let (name, operation) = parts(name);
         // The profile speaks of one skill, or of none, and so does the record.
         let skill = cx.profile().skill.clone();
         let skill = skill.ok_or_else(|| reason_without(&self.skills.current(), name))?;
@@ -201,6 +203,7 @@ impl Executor for SkillExecutor {
                 policy: Arc::clone(&cx.profile().policy),
                 budget: Arc::clone(cx.budget()),
                 seed: cx.seed(),
+                operation: operation.map(str::to_owned),
                 input: arguments.as_str().to_owned(),
             })
             .await;
@@ -215,6 +218,7 @@ impl Executor for SkillExecutor {
     }
 
     fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {
+        let name = parts(name).0;
         let skill = self.skills.current().get(name);
         let mut limits = self.limits.clone();
         if let Some(settings) = self.grants.skills.get(name) {
@@ -237,6 +241,14 @@ impl Executor for SkillExecutor {
             limits,
             skill: Some(skill),
         })
+    }
+}
+
+/// The name of the skill, which has no dot in it, and behind one the operation that is asked for.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    match name.split_once('.') {
+        Some((skill, operation)) => (skill, Some(operation)),
+        None => (name, None),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod documented;
 pub(crate) mod examples;
+mod foreign;
 mod frozen;
 mod generators;
 

@@ -38,6 +38,10 @@ struct Document<'a> {
 pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let input = input::read(&args.input)?;
     let source = skill_source::find(&args.skill, config)?;
+    let name = match &args.function {
+        Some(function) => format!("{}.{function}", source.name),
+        None => source.name,
+    };
     let run_id = args.run_id.unwrap_or_else(RunId::generate);
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
@@ -55,7 +59,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
             limits: limits(args.timeout),
             grants: args.grant,
         },
-        ..StartOptions::new(source.name, input)
+        ..StartOptions::new(name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
     let live = (!args.quiet && printer.is_watched()).then(|| Live::new(store, run_id));

@@ -256,10 +256,6 @@ fn a_component_for_another_host_is_told_what_it_wants_and_what_there_is() {
             altered("foreign.wasm", "wasi:cli/", "acme:cli/"),
             ["imports acme:cli/", "this host does not have"],
         ),
-        (
-            altered("no-handler.wasm", handler, "skillrun:skill/handles@0.1.0"),
-            ["exports no skillrun:skill/handler@0.1.0", "handles@0.1.0"],
-        ),
         (empty, ["exports no skillrun:skill/handler@0.1.0", "none"]),
     ] {
         let path = path.display().to_string();

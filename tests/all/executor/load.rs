@@ -72,7 +72,7 @@ async fn a_component_with_async_is_compiled_too() {
     let refused = load(&engine, &uses_async).await.err();
     assert_eq!(
         refused,
-        Some(LoadError::NotASkill {
+        Some(LoadError::NothingToCall {
             found: "none".to_owned()
         })
     );

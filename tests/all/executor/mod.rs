@@ -3,6 +3,7 @@
 mod artifacts;
 mod call;
 mod load;
+mod operations;
 
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ fn call(verb: &str, limits: Limits) -> Call {
         policy: Arc::default(),
         budget: Arc::new(Budget::new(Arc::new(limits), None)),
         seed: [7; 32],
+        operation: None,
         input: verb.to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! A module for every guest, with a test of its main job.
 
+mod calc;
+mod command;
 mod greet;
 mod probe;
 

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, Limits};
 use crate::registry::Registry;
-use crate::runner::{Executor, Terms};
+use crate::runner::{Executor, OperationDescriptor, RefusedFunction, Terms};
 use crate::telemetry::chain;
 
 /// A skill, seen closely.
@@ -29,6 +29,10 @@ struct Closeup<'a> {
     version: String,
     input_schema: Value,
     output_schema: Value,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    operations: &'a [OperationDescriptor],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    refused: &'a [RefusedFunction],
     policy: &'a Policy,
     limits: &'a Limits,
     warnings: Vec<String>,
@@ -80,6 +84,8 @@ pub(super) async fn inspect(
             .clone()
             .or_else(|| schema(described.map(|d| &*d.output_schema)))
             .unwrap_or_default(),
+        operations: described.map(|d| &*d.operations).unwrap_or_default(),
+        refused: described.map(|d| &*d.refused).unwrap_or_default(),
         policy: &profile.policy,
         limits: &profile.limits,
         warnings: skill.warnings.iter().map(|w| chain(w)).collect(),
@@ -92,16 +98,42 @@ pub(super) async fn inspect(
     Ok(Exit::Ok)
 }
 
-fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
-    let mut rows = identity(skill);
-    let schema = |schema: &Value| match schema {
+fn schema(schema: &Value) -> String {
+    match schema {
         Value::Null => "any".to_owned(),
         schema => json(&schema.to_string()),
-    };
+    }
+}
+
+/// What can be called in a component that follows no world, and what cannot.
+fn operation_rows(skill: &Closeup<'_>) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for operation in skill.operations {
+        let about = match operation.description.as_str() {
+            "" => shown(&operation.full_name),
+            description => shown(description),
+        };
+        rows.push(vec![format!("operation {}", shown(&operation.name)), about]);
+        let schemas = [
+            ("  input schema", &operation.input_schema),
+            ("  output schema", &operation.output_schema),
+        ];
+        rows.extend(schemas.map(|(label, of)| vec![label.to_owned(), schema(of)]));
+    }
+    rows.extend(skill.refused.iter().map(|function| {
+        let why_not = format!("{}: {}", shown(&function.name), function.reason);
+        vec!["not callable".to_owned(), why_not]
+    }));
+    rows
+}
+
+fn show(skill: &Closeup<'_>, printer: Printer) -> anyhow::Result<()> {
+    let mut rows = identity(skill);
     rows.extend([
         vec!["input schema".to_owned(), schema(&skill.input_schema)],
         vec!["output schema".to_owned(), schema(&skill.output_schema)],
     ]);
+    rows.extend(operation_rows(skill));
     rows.extend(policy(skill.policy));
     rows.extend(LimitKey::ALL.iter().map(|&key| {
         let limit = skill.limits.get(key);
