@@ -11,6 +11,7 @@ mod bad_home;
 mod bad_input;
 mod bad_skills;
 mod errors;
+mod hostile;
 mod install;
 mod ledgers;
 mod listing;

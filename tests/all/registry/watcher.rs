@@ -221,7 +221,7 @@ async fn a_run_that_has_begun_keeps_the_skill_it_began_with() {
         clock: Clock::system(),
     });
     let run = |name: &str| {
-        let input = JsonObject::parse(&format!(r#"{{"name":"{name}"}}"#)).unwrap();
+        let input = JsonObject::parse(format!(r#"{{"name":"{name}"}}"#)).unwrap();
         runner.run(Caller::new(), StartOptions::new("greet", input))
     };
     for name in ["warm", "replace"] {
