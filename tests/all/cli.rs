@@ -13,6 +13,7 @@ mod bad_skills;
 mod config;
 mod errors;
 mod explain;
+mod hostile;
 mod install;
 mod ledgers;
 mod listing;

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use skillrun::registry::{Registry, RegistryError, Severity, Skill, validate};
+use skillrun::registry::{self, Registry, RegistryError, Severity, Skill, validate};
 use tempfile::TempDir;
 
 mod archives;
@@ -396,4 +396,57 @@ fn a_component_alone_is_a_skill_that_asks_for_nothing() {
     assert!(refused.contains("found a core module"), "{refused}");
     let absent = chain(&Skill::from_wasm(&dir.path().join("absent.wasm")).unwrap_err());
     assert!(absent.contains("cannot be read"), "{absent}");
+}
+
+#[test]
+fn what_another_process_accepted_meanwhile_is_not_overridden() {
+    let skills = SkillsDir::new();
+    let folder = skills.component("greet", COMPONENT, "");
+    let load = || Registry::load_only(skills.path(), "greet").unwrap();
+    let early = load().get("greet").unwrap();
+    fs::write(folder.join("skill.toml"), "limits.fuel = 7").unwrap();
+    let late = load().get("greet").unwrap();
+    assert_eq!(late.is_pinned(), Some(false));
+    late.pin_on_first_use().unwrap();
+    let error = early.pin_on_first_use().unwrap_err();
+    let told = "skill.toml changed, limits.fuel 7 -> unset";
+    assert!(chain(&error).contains(told), "{error}");
+    assert_eq!(early.is_pinned(), Some(false));
+    // The one that is there is the one that was accepted.
+    assert_eq!(load().get("greet").unwrap().pin(), late.pin());
+    let again = registry::pin_report(skills.path(), &late.name).unwrap();
+    assert_eq!(again.unwrap().change, None);
+}
+
+#[test]
+fn whatever_differs_of_a_pinned_skill_refuses_it() {
+    let skills = SkillsDir::new();
+    let manifest = "schemas.input = 'in.json'\n";
+    let folder = skills.component("greet", COMPONENT, manifest);
+    fs::write(folder.join("in.json"), "{}").unwrap();
+    let load = || Registry::load(skills.path()).unwrap();
+    load().get("greet").unwrap().pin_on_first_use().unwrap();
+    let written_in_rust = [COMPONENT, WRITTEN_IN_RUST].concat();
+    let text = "---\nname: greet\ndescription: Does greet.\n---\nDo greet!\n";
+    for (file, bytes) in [
+        ("SKILL.md", text.as_bytes()),
+        ("skill.toml", b"schemas.input = 'in.json'\n\n"),
+        ("skill.wasm", &written_in_rust),
+        // Not even one any more; that it was changed is told all the same.
+        ("skill.wasm", MODULE),
+        ("in.json", b"{ }"),
+    ] {
+        let before = fs::read(folder.join(file)).unwrap();
+        fs::write(folder.join(file), bytes).unwrap();
+        let registry = load();
+        assert!(registry.get("greet").is_none(), "{file}");
+        let change = registry.refusal("greet").unwrap().change().unwrap();
+        assert_eq!(change.files.len(), 1, "{change}");
+        assert_eq!(change.files[0].path, file);
+        fs::write(folder.join(file), before).unwrap();
+        assert!(load().get("greet").is_some(), "{file}");
+    }
+    // What nobody reads may be as it likes.
+    fs::write(folder.join("README"), "x").unwrap();
+    assert!(load().get("greet").is_some());
 }

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use skillrun_test_artifacts::{GREET, PROBE};
 
-use super::{Refusal, skill_md};
-use crate::archives::{
-    TarEntry, ZipEntry, files, gzip, packed_tar, packed_zip, pax, tar, tar_gz, zip, zip_of,
-};
+use super::{Refusal, hostile, skill_md};
+use crate::archives::{TarEntry, ZipEntry, files, gzip, packed_tar, packed_zip, tar, tar_gz, zip};
 use crate::harness::Home;
 
 /// The folder of the skill `greet`, and what can be packed of it.
@@ -86,8 +84,10 @@ fn a_skill_is_installed_from_a_folder_and_from_archives() {
             (Some(0), "greet: unchanged\n"),
             "{again:?}"
         );
-        let (answer, exit) = home.run_json("greet", &json!({ "name": "Ada" }));
-        assert_eq!(exit, 0, "{form}: {answer}");
+        if form == "greet" {
+            let (answer, exit) = home.run_json("greet", &json!({ "name": "Ada" }));
+            assert_eq!(exit, 0, "{answer}");
+        }
     }
 }
 
@@ -120,227 +120,14 @@ fn what_tar_itself_writes_is_installed() {
     }
 }
 
-/// An archive that is refused: its name, its bytes, the entry and the rule.
-type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
-
-fn hostile_tars() -> Vec<Hostile> {
-    let text = skill_md("evil");
-    let with = |entries: Vec<TarEntry<'_>>| {
-        let mut all = vec![TarEntry::file("SKILL.md", text.as_bytes())];
-        all.extend(entries);
-        tar_gz(&all)
-    };
-    let file = |name: &'static str| with(vec![TarEntry::file(name, b"x")]);
-    let special =
-        |kind: u8, link: &'static str| with(vec![TarEntry::special("entry", kind, link, b"")]);
-    let extended = |kind: u8, key: &str, value: &str| {
-        let record = pax(key, value);
-        with(vec![
-            TarEntry::special("ext", kind, "", &record),
-            TarEntry::file("innocent", b"x"),
-        ])
-    };
-    let mut cut = tar(&[TarEntry::file("SKILL.md", text.as_bytes())]);
-    cut.truncate(700);
-    let mut broken = file("a");
-    let middle = broken.len() - 10;
-    broken[middle] ^= 0xff;
-    let long = TarEntry {
-        size: Some(1 << 33),
-        ..TarEntry::file("claims", b"x")
-    };
-    let binary = TarEntry {
-        name: b"\xff\xfe",
-        ..TarEntry::file("", b"x")
-    };
-    vec![
-        ("up.tgz", file("../evil"), "../evil", ".. in its path"),
-        (
-            "deep-up.tgz",
-            file("a/../../evil"),
-            "a/../../evil",
-            ".. in its path",
-        ),
-        (
-            "absolute.tgz",
-            file("/tmp/skillrun-evil"),
-            "/tmp/skillrun-evil",
-            "absolute path",
-        ),
-        ("drive.tgz", file("C:evil"), "C:evil", "absolute path"),
-        ("backslash.tgz", file("..\\evil"), "evil", "backslash"),
-        ("control.tgz", file("a\nb"), "a", "control character"),
-        ("empty.tgz", file("a//b"), "a//b", "empty part"),
-        ("binary.tgz", with(vec![binary]), "entry", "not UTF-8"),
-        ("hard.tgz", special(b'1', "SKILL.md"), "entry", "hard link"),
-        (
-            "soft.tgz",
-            special(b'2', "/etc/passwd"),
-            "entry",
-            "symbolic link",
-        ),
-        ("char.tgz", special(b'3', ""), "entry", "device"),
-        ("block.tgz", special(b'4', ""), "entry", "device"),
-        ("fifo.tgz", special(b'6', ""), "entry", "pipe"),
-        ("contiguous.tgz", special(b'7', ""), "entry", "unknown type"),
-        ("sparse.tgz", special(b'S', ""), "entry", "sparse file"),
-        ("longname.tgz", special(b'L', ""), "entry", "long name"),
-        ("longlink.tgz", special(b'K', ""), "entry", "long name"),
-        ("volume.tgz", special(b'V', ""), "entry", "unknown type"),
-        (
-            "pax-path.tgz",
-            extended(b'x', "path", "../evil"),
-            "ext",
-            "\"path\"",
-        ),
-        (
-            "pax-global.tgz",
-            extended(b'g', "path", "../evil"),
-            "ext",
-            "\"path\"",
-        ),
-        (
-            "pax-size.tgz",
-            extended(b'x', "size", "9"),
-            "ext",
-            "\"size\"",
-        ),
-        (
-            "pax-link.tgz",
-            extended(b'x', "linkpath", "/"),
-            "ext",
-            "\"linkpath\"",
-        ),
-        (
-            "pax-sparse.tgz",
-            extended(b'x', "GNU.sparse.name", "/"),
-            "ext",
-            "GNU.sparse.name",
-        ),
-        ("twice.tgz", file("SKILL.md"), "SKILL.md", "duplicate path"),
-        ("case.tgz", file("skill.MD"), "skill.MD", "case of letters"),
-        (
-            "both.tgz",
-            file("SKILL.md/x"),
-            "SKILL.md/x",
-            "both a file and a folder",
-        ),
-        ("cut.tgz", gzip(&cut), "", "unexpected"),
-        ("broken.tgz", broken, "", "damaged tar.gz"),
-        ("none.tgz", b"no archive".to_vec(), "", "damaged tar.gz"),
-        (
-            "claims.tgz",
-            with(vec![long]),
-            "claims",
-            "unexpected end of file",
-        ),
-        (
-            "folder-content.tgz",
-            with(vec![TarEntry::special("d/", b'5', "", b"x")]),
-            "d/",
-            "folder with content",
-        ),
-        (
-            "no-skill.tgz",
-            tar_gz(&[TarEntry::file("a/b/SKILL.md", b"x")]),
-            "",
-            "no SKILL.md",
-        ),
-        (
-            "two-tops.tgz",
-            tar_gz(&[
-                TarEntry::file("a/SKILL.md", text.as_bytes()),
-                TarEntry::folder("b/"),
-            ]),
-            "",
-            "no SKILL.md",
-        ),
-    ]
-}
-
-fn hostile_zips() -> Vec<Hostile> {
-    let text = skill_md("evil");
-    let skill = ZipEntry::file("SKILL.md", text.as_bytes());
-    let with = |entry: ZipEntry<'_>| zip(&[skill.clone(), entry]);
-    let file = |name: &'static str| with(ZipEntry::file(name, b"x"));
-    let entry = || ZipEntry::file("entry", b"/etc/passwd");
-    let of_mode = |mode| with(ZipEntry { mode, ..entry() });
-    let two_names = ZipEntry {
-        local_name: "other",
-        ..entry()
-    };
-    let concealed = zip_of(&[skill.clone(), entry()], 1);
-    vec![
-        ("up.zip", file("../evil"), "../evil", ".. in its path"),
-        (
-            "absolute.zip",
-            file("/tmp/skillrun-evil"),
-            "/tmp/skillrun-evil",
-            "absolute path",
-        ),
-        ("drive.zip", file("c:\\evil"), "evil", "absolute path"),
-        ("backslash.zip", file("a\\..\\evil"), "evil", "backslash"),
-        ("nul.zip", file("a\0b"), "a", "control character"),
-        ("soft.zip", of_mode(0o120_777), "entry", "symbolic link"),
-        ("fifo.zip", of_mode(0o010_644), "entry", "pipe"),
-        ("device.zip", of_mode(0o020_644), "entry", "device"),
-        (
-            "folder.zip",
-            of_mode(0o040_755),
-            "entry",
-            "folder with the name of a file",
-        ),
-        (
-            "encrypted.zip",
-            with(ZipEntry {
-                flags: 1,
-                ..entry()
-            }),
-            "entry",
-            "encrypted",
-        ),
-        (
-            "method.zip",
-            with(ZipEntry {
-                method: 12,
-                ..entry()
-            }),
-            "entry",
-            "another method",
-        ),
-        ("disagree.zip", with(two_names), "entry", "name"),
-        (
-            "concealed.zip",
-            concealed,
-            "",
-            "missing from central directory",
-        ),
-        ("twice.zip", file("SKILL.md"), "", "twice"),
-        ("case.zip", file("Skill.md"), "Skill.md", "case of letters"),
-        (
-            "both.zip",
-            file("SKILL.md/x"),
-            "SKILL.md/x",
-            "both a file and a folder",
-        ),
-        ("none.zip", b"no archive".to_vec(), "", "damaged zip"),
-        (
-            "no-skill.zip",
-            zip(&[ZipEntry::file("README", b"x")]),
-            "",
-            "no SKILL.md",
-        ),
-    ]
-}
-
 /// Case C12.
 #[test]
 fn c12_a_hostile_archive_is_refused_with_entry_and_rule_and_nothing_is_written() {
     let home = Home::new(&[]);
-    for (name, bytes, entry, rule) in hostile_tars().into_iter().chain(hostile_zips()) {
-        let path = write(&home, name, bytes);
+    for (name, bytes, entry, rule) in hostile::archives() {
+        let path = write(&home, &name, bytes);
         Refusal::new(&["skills", "install", &path], 1, "load_error")
-            .says(&[name, entry, rule])
+            .says(&[entry, rule])
             .check(&home);
         assert_eq!(skills(&home), Vec::<String>::new(), "{name}");
         assert!(!home.path().join("evil").exists(), "{name}");
@@ -353,16 +140,20 @@ fn c12_a_hostile_archive_is_refused_with_entry_and_rule_and_nothing_is_written()
 fn c12_an_archive_of_too_much_is_refused() {
     let home = Home::new(&[]);
     let text = skill_md("evil");
-    let zeros = vec![0; 129 * 1024 * 1024];
-    let bomb = tar_gz(&[
-        TarEntry::file("SKILL.md", text.as_bytes()),
-        TarEntry::file("bomb", &zeros),
+    // One after the other, compressed streams are one stream.
+    let mebibyte = gzip(&vec![0; 1024 * 1024]);
+    let skill = || TarEntry::file("SKILL.md", text.as_bytes());
+    let mut start = tar(&[
+        skill(),
+        TarEntry {
+            size: Some(129 * 1024 * 1024),
+            ..TarEntry::file("bomb", b"")
+        },
     ]);
-    let mut tail = tar(&[TarEntry::file("SKILL.md", text.as_bytes())]);
-    tail.extend(&zeros);
-    tail.extend(&zeros[..8 * 1024 * 1024]);
-    let tail = gzip(&tail);
-    drop(zeros);
+    // Without the blocks that would end the archive.
+    start.truncate(start.len() - 1024);
+    let bomb = [gzip(&start), mebibyte.repeat(129)].concat();
+    let endless = [tar_gz(&[skill()]), mebibyte.repeat(137)].concat();
     let names: Vec<String> = (0..1001).map(|index| format!("f{index}")).collect();
     let many_tar: Vec<_> = names.iter().map(|name| TarEntry::file(name, b"")).collect();
     let many_zip: Vec<_> = names.iter().map(|name| ZipEntry::file(name, b"")).collect();
@@ -373,7 +164,7 @@ fn c12_an_archive_of_too_much_is_refused() {
             bomb,
             &["\"bomb\"", "at most 134217728 bytes"][..],
         ),
-        ("tail.tgz", tail, &["at most 134217728 bytes"]),
+        ("endless.tgz", endless, &["at most 134217728 bytes"]),
         (
             "many.tgz",
             tar_gz(&many_tar),
@@ -387,9 +178,11 @@ fn c12_an_archive_of_too_much_is_refused() {
         ),
     ] {
         let path = write(&home, name, bytes);
-        Refusal::new(&["skills", "install", &path], 1, "load_error")
-            .says(says)
-            .check(&home);
+        let ran = home.skillrun(&["skills", "install", &path]);
+        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        for part in says {
+            assert!(ran.stderr.contains(part), "{part}: {ran:?}");
+        }
         assert_eq!(skills(&home), Vec::<String>::new(), "{name}");
     }
     let huge = home.path().join("huge.zip");
