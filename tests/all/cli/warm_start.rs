@@ -13,7 +13,7 @@ use skillrun::registry::Registry;
 use skillrun::runner::{SkillExecutor, SkillExecutorOptions, runtime_builder};
 use skillrun_test_artifacts::PROBE;
 
-use crate::executor::skill_of;
+use crate::executor::{PATIENT, skill_of};
 use crate::harness::{Home, Ran};
 use crate::wit::examples;
 
@@ -97,7 +97,7 @@ fn describe_all(home: &Home, names: &[String]) {
         registry: Registry::load(&config.skills_dir()),
         limits: config.limits.clone(),
         instances_max: 4,
-        loading: config.loading,
+        loading: PATIENT,
         cache_dir: Some(config.cache_dir()),
         clock: Clock::system(),
     })
