@@ -3,7 +3,8 @@
 //! In one process, in turn: raw wasmtime under the same engine configuration (instantiate, call,
 //! drop), `SkillExecutor::call_tool`, and a whole run with its ledger; the same call without fuel and
 //! epochs, which is what the bounds cost; and loading what was compiled before. Printed are medians over
-//! rounds and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`.
+//! rounds and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`, or
+//! `cargo bench --bench run load` for the last of these alone.
 
 #[path = "../../src/executor/engine_config.rs"]
 mod engine_config;
@@ -13,6 +14,7 @@ mod ours;
 mod raw;
 mod report;
 
+use std::env;
 use std::path::Path;
 
 use anyhow::Result;
@@ -28,7 +30,11 @@ const ROUNDS: usize = 15;
 const CALLS: u32 = 2_000;
 
 fn main() -> Result<()> {
-    // `cargo bench` passes its own flags; there are none to read.
+    // `cargo bench` passes flags of its own beside this word.
+    if env::args().any(|argument| argument == "load") {
+        load::loads()?;
+        return load::warm_start();
+    }
     let wasm = Path::new(PROBE.wasm);
     let folder = tempfile::tempdir()?;
     let raw = Raw::new(wasm, true)?;

@@ -313,8 +313,9 @@ impl Artifact {
         let path = format!("{OPEN_FILES}/{}", self.file.as_raw_fd());
         deserialize(engine, Path::new(&path))
             .inspect_err(|error| {
+                // Most often it no longer fits the pool, of which the error that follows tells more.
                 let reason = format!("{error:#}");
-                tracing::warn!(reason, "compiled component passed over by the engine");
+                tracing::debug!(reason, "compiled component passed over by the engine");
             })
             .ok()
     }

@@ -1,7 +1,7 @@
 //! Whether a component can be compiled and fits the pool, asked before it is compiled, so that the answer
 //! can name what it needs, what there is, and the key that changes it.
 
-use wasmparser::{Parser, Payload, TableType};
+use wasmparser::{FunctionBody, Operator, Parser, Payload, TableType};
 
 use super::engine_config::PoolSize;
 use super::load_error::LoadError;
@@ -12,12 +12,19 @@ const PAGE_BYTES_LOG2: u32 = 16;
 
 // A compilation cannot be stopped, so what would make one endless or fill the host's memory is refused
 // before it begins. The bounds protect whoever waits for another component's compilation, and the host.
-// Interpreters of Python and JavaScript need less than a quarter of each.
+// Interpreters of Python and JavaScript need less than half of each.
 
 /// Functions of all modules. The compiler holds some KiB for each, however short it is.
 const FUNCTIONS_MAX: u64 = 250_000;
-/// Bytes of one function. The compiler takes more than twice the time for one of twice the length.
-const FUNCTION_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Bytes of one function.
+const FUNCTION_BYTES_MAX: u64 = 1024 * 1024;
+/// Blocks of one function, a place to which a table jumps counted as one. The compiler's time grows with
+/// their square: as many as this take it some seconds, and ten times as many a quarter of an hour.
+const BLOCKS_MAX: u64 = 50_000;
+/// Blocks of all functions that are long enough for that to matter.
+const BLOCKS_SUM_MAX: u64 = 200_000;
+/// From this length on, in bytes, the blocks of a function are counted.
+const LONG_FUNCTION_BYTES: usize = 64 * 1024;
 /// Types of all modules and components, which may refer to each other.
 const TYPES_MAX: u64 = 200_000;
 /// Functions that cross from a component to a module or back; each is compiled into glue.
@@ -62,6 +69,7 @@ pub(super) fn check(bytes: &[u8], pool: PoolSize) -> Result<(), LoadError> {
     let mut functions = Bound::new("functions", FUNCTIONS_MAX);
     let mut types = Bound::new("types", TYPES_MAX);
     let mut crossings = Bound::new("functions that cross its boundaries", CROSSINGS_MAX);
+    let mut blocks_sum = Bound::new("blocks in long functions", BLOCKS_SUM_MAX);
     let mut modules = Bound::new("modules and components in it", MODULES_MAX);
     let mut nesting = Bound::new("levels of modules and components", NESTING_MAX);
     for payload in Parser::new(0).parse_all(bytes) {
@@ -77,8 +85,12 @@ pub(super) fn check(bytes: &[u8], pool: PoolSize) -> Result<(), LoadError> {
             Payload::ComponentCanonicalSection(section) => crossings.add(section.count())?,
             Payload::FunctionSection(section) => functions.add(section.count())?,
             Payload::CodeSectionEntry(body) => {
-                let bytes = u32::try_from(body.as_bytes().len()).unwrap_or(u32::MAX);
-                Bound::new("bytes in one function", FUNCTION_BYTES_MAX).add(bytes)?;
+                let bytes = body.as_bytes().len();
+                Bound::new("bytes in one function", FUNCTION_BYTES_MAX)
+                    .add(u32::try_from(bytes).unwrap_or(u32::MAX))?;
+                if bytes > LONG_FUNCTION_BYTES {
+                    blocks_sum.add(blocks(&body)?)?;
+                }
             }
             Payload::MemorySection(memories) => {
                 for memory in memories {
@@ -98,6 +110,23 @@ pub(super) fn check(bytes: &[u8], pool: PoolSize) -> Result<(), LoadError> {
         }
     }
     Ok(())
+}
+
+/// The blocks of a function.
+fn blocks(body: &FunctionBody<'_>) -> Result<u32, LoadError> {
+    let mut blocks = Bound::new("blocks in one function", BLOCKS_MAX);
+    for operator in body.get_operators_reader().map_err(malformed)? {
+        blocks.add(match operator.map_err(malformed)? {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Else
+            | Operator::TryTable { .. } => 1,
+            Operator::BrTable { targets } => targets.len(),
+            _ => 0,
+        })?;
+    }
+    Ok(u32::try_from(blocks.count).unwrap_or(u32::MAX))
 }
 
 fn within(key: LimitKey, needed: u64, allowed: usize) -> Result<(), LoadError> {

@@ -13,7 +13,7 @@ use skillrun::registry::Registry;
 use skillrun::runner::{SkillExecutor, SkillExecutorOptions, runtime_builder};
 use skillrun_test_artifacts::PROBE;
 
-use crate::executor::skill_of;
+use crate::executor::{PATIENT, skill_of};
 use crate::harness::{Home, Ran};
 use crate::wit::examples;
 
@@ -95,6 +95,7 @@ fn describe_all(home: &Home, names: &[String]) {
     let config = Config::load(home.path()).unwrap();
     let executor = SkillExecutor::new(SkillExecutorOptions {
         instances_max: 4,
+        loading: PATIENT,
         ..SkillExecutorOptions::from_config(
             &config,
             Registry::load(&config.skills_dir()).unwrap(),

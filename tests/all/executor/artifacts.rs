@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skillrun::clock::Clock;
-use skillrun::config::Loading;
 use skillrun::executor::{Engine, EngineOptions, LoadError, Program};
 use skillrun::ledger::Digest;
 use skillrun::limits::Limits;
 
-use super::{call, limits, skill_of};
+use super::{PATIENT, call, limits, skill_of};
 
 /// A folder that several processes share, one after the other, and how often a component was compiled.
 struct Shared {
@@ -38,7 +37,7 @@ impl Shared {
         Engine::new(EngineOptions {
             instances_max: 2,
             limits,
-            loading: Loading::default(),
+            loading: PATIENT,
             cache_dir: Some(self.dir()),
             clock: Clock::system(),
         })

@@ -123,7 +123,18 @@ async fn a_component_that_is_too_much_for_the_compiler_is_refused() {
         (format!("(core module {functions})"), "250001 functions"),
         (
             format!("(core module (func {long}))"),
-            "bytes in one function: expected at most 2097152",
+            "bytes in one function: expected at most 1048576",
+        ),
+        (
+            format!("(core module (func {}))", "block end ".repeat(50_001)),
+            "50001 blocks in one function",
+        ),
+        (
+            format!(
+                "(core module {})",
+                format!("(func {})", "block end ".repeat(40_000)).repeat(6)
+            ),
+            "blocks in long functions: expected at most 200000",
         ),
         ("(type string)".repeat(200_001), "200001 types"),
     ] {

@@ -14,6 +14,12 @@ use skillrun::ledger::Digest;
 use skillrun::limits::{Budget, LimitOverrides, Limits, Source};
 use skillrun_test_artifacts::PROBE;
 
+/// A machine that is busy with other tests is no reason to give a compilation up.
+pub(crate) const PATIENT: Loading = Loading {
+    component_bytes_max: 64 * 1024 * 1024,
+    compile_time_ms: 600_000,
+};
+
 /// The default limits but for these.
 fn limits(overrides: &[(&str, i64)]) -> Limits {
     let overrides: LimitOverrides = overrides
@@ -27,7 +33,7 @@ fn engine(instances_max: usize, limits: Limits) -> Engine {
     Engine::new(EngineOptions {
         instances_max,
         limits,
-        loading: Loading::default(),
+        loading: PATIENT,
         cache_dir: None,
         clock: Clock::system(),
     })

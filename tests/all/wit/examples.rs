@@ -44,6 +44,9 @@ pub(crate) fn python() -> PathBuf {
     PYTHON.build()
 }
 
+/// An interpreter takes long to compile where other tests run at the same time.
+const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
+
 impl Example {
     /// The skill's folder, built when anything that goes into it has changed.
     #[track_caller]
@@ -71,6 +74,7 @@ impl Example {
     /// Runs the skill and looks at what it answered and at what is on record.
     fn greets(&self) {
         let home = Home::new(&[]);
+        home.configure(PATIENT);
         let skill = self.build();
         let skill = skill.to_str().unwrap();
 
@@ -106,6 +110,7 @@ impl Example {
     /// guest and must not differ outside.
     fn refuses(&self) {
         let home = Home::new(&[]);
+        home.configure(PATIENT);
         let skill = self.build();
         let (document, exit) = home.run_json(skill.to_str().unwrap(), &json!({ "name": "" }));
         assert_eq!(exit, 1, "{document}");
