@@ -8,6 +8,7 @@ use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
 use super::guest_record::{GuestRecord, cut};
+use super::host::random::TooManyRandomBytes;
 use super::run_host::RecordRefused;
 use crate::limits::{LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
@@ -58,6 +59,8 @@ impl From<LimitReached> for Failure {
             LimitKey::HostCallBytes
             | LimitKey::HostCalls
             | LimitKey::Resources
+            | LimitKey::OpenFiles
+            | LimitKey::FileWriteBytes
             | LimitKey::LlmTokens
             | LimitKey::LlmCostMicrousd
             | LimitKey::NestingDepth
@@ -128,6 +131,12 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
     }
     if let Some(RecordRefused::Unavailable) = error.downcast_ref::<RecordRefused>() {
         return Some(Failure::new(OutcomeCode::Internal, "ledger unavailable"));
+    }
+    if let Some(too_many) = error.downcast_ref::<TooManyRandomBytes>() {
+        return Some(Failure::new(
+            OutcomeCode::HostCallLimit,
+            too_many.to_string(),
+        ));
     }
     if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
         return Some(record.reached(LimitKey::Resources).into());

@@ -160,6 +160,15 @@ pub(crate) fn imports_async_wasi(engine: &Engine, component: &Component) -> bool
         .any(|(import, _)| import.starts_with("wasi:") && import.contains("@0.3."))
 }
 
+/// Whether a component reaches for files through that version, in which nobody would watch what it does
+/// in a folder.
+pub(crate) fn imports_async_files(engine: &Engine, component: &Component) -> bool {
+    let component = component.component_type();
+    component
+        .imports(engine)
+        .any(|(import, _)| import.starts_with("wasi:filesystem/") && import.contains("@0.3."))
+}
+
 /// Checks that every import is one that this host has and that the component is a skill.
 pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result<(), LoadError> {
     let component = component.component_type();

@@ -10,6 +10,7 @@ use wasmtime::Store;
 use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
+use super::files;
 use super::guest_record::GuestRecord;
 use super::run_host::{RunHost, Unrecorded};
 use super::state::{HostState, Seed};
@@ -22,6 +23,8 @@ use crate::outcome::OutcomeCode;
 pub struct Program {
     skill: SkillPre<HostState>,
     clock: Clock,
+    /// It reaches for files in a way that is not watched.
+    has_async_files: bool,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
 }
@@ -56,10 +59,16 @@ pub struct Descriptor {
 }
 
 impl Program {
-    pub(crate) fn new(skill: SkillPre<HostState>, clock: Clock, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(
+        skill: SkillPre<HostState>,
+        clock: Clock,
+        ticks: Arc<Ticks>,
+        has_async_files: bool,
+    ) -> Self {
         Self {
             skill,
             clock,
+            has_async_files,
             _ticks: ticks,
         }
     }
@@ -71,6 +80,9 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
+        if self.has_async_files {
+            files::check_no_folder(&call.policy)?;
+        }
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
         let fuel = record.budget().remaining(LimitKey::Fuel);
         let mut store = self.store(&record, call.policy, call.seed)?;

@@ -7,6 +7,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
+use super::files::Files;
 use super::guest_record::GuestRecord;
 use super::limiter::MemoryLimiter;
 use super::run_host::{Denial, LogOrigin};
@@ -26,6 +27,8 @@ pub(crate) struct HostState {
     pub(crate) table: ResourceTable,
     /// Bounds memories and tables.
     pub(crate) limiter: MemoryLimiter,
+    /// The folders of the run and what of them the guest holds.
+    pub(crate) files: Files,
     /// What the run may do.
     policy: Arc<Policy>,
     wasi: WasiCtx,
@@ -51,12 +54,18 @@ impl HostState {
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
-            wasi: wasi::context(&policy, &stdout, &stderr, seed)?,
+            wasi: wasi::context(&policy, &stdout, &stderr, seed),
+            files: Files::open(&policy, record.budget())?,
             policy,
             stdout,
             stderr,
             record,
         })
+    }
+
+    /// What the run may do.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Milliseconds until the wall-time limit.
