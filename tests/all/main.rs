@@ -4,10 +4,12 @@
 mod cli;
 mod cost;
 mod executor;
+mod files;
 mod guests;
 mod harness;
 mod house;
 mod ledger;
+mod policy;
 mod registry;
 mod runner;
 mod wit;

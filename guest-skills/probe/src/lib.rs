@@ -1,8 +1,10 @@
 //! Does one thing that a test asks for, by name. Each limit and each escape has its verb here, so that
 //! the host is tried by a real guest and not by a mock.
 
+mod files;
 mod host_calls;
 mod hostile;
+mod network;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -68,6 +70,14 @@ enum Verb {
     PrintFlood { lines: u64, text: String },
     /// Emits so many events.
     EmitFlood { events: u64 },
+    /// Makes calls on files.
+    Files { calls: Vec<files::FileCall> },
+    /// Tries every way to the network, with `name` as the one to look up.
+    Sockets { name: String },
+    /// Reads a file as programs do.
+    ReadFile { path: String },
+    /// Writes a file as programs do.
+    WriteFile { path: String, text: String },
 }
 
 impl Skill for Probe {
@@ -126,6 +136,10 @@ impl Skill for Probe {
                 Ok(Value::Null)
             }
             Verb::EmitFlood { events } => Ok(json!(hostile::emit_flood(events))),
+            Verb::Files { calls } => Ok(files::make(calls)),
+            Verb::Sockets { name } => Ok(network::sockets(&name)),
+            Verb::ReadFile { path } => files::read(&path),
+            Verb::WriteFile { path, text } => files::write(&path, &text),
         }
     }
 }

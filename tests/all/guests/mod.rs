@@ -1,6 +1,7 @@
 //! A module for every guest, with a test of its main job.
 
 mod greet;
+mod notes;
 mod probe;
 
 /// Names a test of every guest, so that a guest without one does not compile.
