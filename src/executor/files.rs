@@ -323,3 +323,41 @@ impl HostState {
         ErrorCode::NotPermitted.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{OpenFile, check_no_folder};
+    use crate::capability::Policy;
+    use crate::limits::{Budget, LimitKey, LimitOverrides, Limits, Scope, Source};
+    use crate::outcome::OutcomeCode;
+
+    #[test]
+    fn a_file_that_is_let_go_of_is_free_again_here_and_above() {
+        let overrides = LimitOverrides::from([("open_files".to_owned(), 2)]);
+        let limits = Limits::default().with(Source::Config, &overrides).unwrap();
+        let above = Arc::new(Budget::new(Arc::new(limits), None));
+        let inside = Arc::new(Budget::new(Arc::default(), Some(Arc::clone(&above))));
+        let first = OpenFile::take(&inside).unwrap();
+        let second = OpenFile::take(&above).unwrap();
+        let refused = OpenFile::take(&inside).err().unwrap();
+        assert_eq!((refused.limit.value, refused.scope), (2, Scope::Above));
+        drop((first, second));
+        assert_eq!(above.used(LimitKey::OpenFiles), 0);
+        assert_eq!(inside.used(LimitKey::OpenFiles), 0);
+    }
+
+    #[test]
+    fn a_folder_is_not_given_where_nobody_would_watch() {
+        let mut policy = Policy {
+            effective: vec!["env:A".parse().unwrap()],
+            ..Policy::default()
+        };
+        assert_eq!(check_no_folder(&policy), Ok(()));
+        policy.effective.push("fs:ro:/a=/b".parse().unwrap());
+        let refused = check_no_folder(&policy).unwrap_err();
+        assert_eq!(refused.code, OutcomeCode::LoadError);
+        assert!(refused.message.contains("fs:ro:/a=/b"), "{refused}");
+    }
+}

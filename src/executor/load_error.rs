@@ -213,3 +213,26 @@ fn check_version(direction: &'static str, wanted: &str, interface: &str) -> Resu
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::Engine;
+    use wasmtime::component::Component;
+
+    use super::imports_async_files;
+
+    #[test]
+    fn files_of_the_version_that_is_not_watched_are_found() {
+        let engine = Engine::default();
+        for (import, found) in [
+            ("wasi:filesystem/preopens@0.3.0", true),
+            ("wasi:filesystem/types@0.3.0", true),
+            ("wasi:filesystem/types@0.2.3", false),
+            ("wasi:cli/environment@0.3.0", false),
+        ] {
+            let text = format!("(component (import \"{import}\" (instance)))");
+            let component = Component::new(&engine, wat::parse_str(text).unwrap()).unwrap();
+            assert_eq!(imports_async_files(&engine, &component), found, "{import}");
+        }
+    }
+}

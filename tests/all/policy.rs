@@ -124,7 +124,7 @@ fn library(home: &Home, row: &Row) -> (String, String) {
             grants: grants.collect(),
             ..Terms::default()
         },
-        ..StartOptions::new("probe", JsonObject::parse(&row.verb.to_string()).unwrap())
+        ..StartOptions::new("probe", JsonObject::parse(row.verb.to_string()).unwrap())
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -132,7 +132,9 @@ fn library(home: &Home, row: &Row) -> (String, String) {
         .unwrap();
     match runtime.block_on(runner.run(Caller::new(), options)) {
         Ok(outcome) => (outcome.run_id.to_string(), outcome.code.to_string()),
-        Err(RunError::Failed(failed)) => (failed.run_id.to_string(), failed.code.to_string()),
+        Err(RunError::Failed(failed)) => {
+            (failed.run_id.to_string(), failed.error.code().to_string())
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -144,8 +146,8 @@ fn c15_every_surface_gives_what_is_asked_for_and_granted() {
     let dir = folder.path();
     fs::create_dir(dir.join("sub")).unwrap();
     fs::write(dir.join("file"), "content").unwrap();
+    let home = Home::new(&[PROBE]);
     for row in rows(dir) {
-        let home = Home::new(&[PROBE]);
         let manifest = format!("[capabilities]\nrequest = {}\n", json!(row.request));
         fs::write(home.skill("probe").join("skill.toml"), manifest).unwrap();
         home.configure(&format!(
