@@ -208,6 +208,11 @@ impl Config {
         file::parse(home, &text).map_err(|problem| ConfigError::Invalid { path, problem })
     }
 
+    /// The configuration file; it need not exist.
+    pub fn config_file(&self) -> PathBuf {
+        self.home.join(CONFIG_FILE)
+    }
+
     /// Where skills are installed.
     pub fn skills_dir(&self) -> PathBuf {
         self.home.join("skills")

@@ -116,6 +116,12 @@ limit_keys! {
     /// Host resources that the guest holds at once: steps, streams, timers, files. Protects the host's
     /// heap.
     Resources as resources, 10_000, 1_000_000;
+    /// Files and folders that the guest holds open at once, the folders that it is given included.
+    /// Protects the other runs of the process, which share its file descriptors.
+    OpenFiles as open_files, 64, 1024;
+    /// Bytes that the guest writes to files, growth without writing included, and 256 for each name that
+    /// it makes. Protects the disk.
+    FileWriteBytes as file_write_bytes, 256 * MIB, 64 * GIB;
     /// The JSON text of the result. Protects ledgers and callers.
     OutputBytes as output_bytes, 4 * MIB, 64 * MIB;
     /// What one host call may carry out of the guest, summed over its strings and lists; never less

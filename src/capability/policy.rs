@@ -70,7 +70,7 @@ impl Policy {
         let Ok(wanted) = capability.parse::<Capability>() else {
             return NOT_GRANTED;
         };
-        let meets = |one: &Capability| one.intersection(&wanted).is_some();
+        let meets = |one: &Capability| one.intersection(&wanted).as_ref() == Some(&wanted);
         let is_granted = self.granted.iter().any(|grant| meets(&grant.capability));
         if is_granted && !self.requested.iter().any(meets) {
             NOT_REQUESTED

@@ -16,6 +16,7 @@ use super::load_error::{self, LoadError, World};
 use super::operation::Operations;
 use super::program::{Entry, Program};
 use super::state::HostState;
+use super::wasi;
 use crate::clock::Clock;
 use crate::config::Loading;
 use crate::limits::{LimitKey, Limits};
@@ -171,6 +172,7 @@ impl Inner {
             entry,
             self.options.clock.clone(),
             Arc::clone(&half.ticks),
+            load_error::imports_async_files(&half.engine, component),
         ))
     }
 
@@ -215,7 +217,7 @@ impl Half {
         let engine = wasmtime::Engine::new(&engine_config(pool_size(options), concurrency))
             .map_err(failed)?;
         let mut linker = Linker::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(failed)?;
+        wasi::add_to_linker(&mut linker).map_err(failed)?;
         if concurrency {
             wasmtime_wasi::p3::add_to_linker(&mut linker).map_err(failed)?;
         }

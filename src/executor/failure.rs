@@ -8,9 +8,9 @@ use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
 use super::guest_record::{GuestRecord, cut};
+use super::host::random::TooManyRandomBytes;
 use super::run_host::RecordRefused;
 use super::state::HANDLES_MAX;
-use super::wasi::RANDOM_BYTES_MAX;
 use crate::limits::{LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
 
@@ -21,9 +21,8 @@ const DENIED_CODE: &str = "denied";
 /// for, so its words are pinned by a test that a real guest drives.
 const HOST_CALL_BYTES_MARK: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// How WASI says that a guest asked for more random bytes than it may have at once, and how the engine
-/// says that a guest holds too many handles. Neither has a type either, and real guests pin both.
-const RANDOM_BYTES_MARK: &str = "requested len ";
+/// How the engine says that a guest holds too many handles. It has no type either, and a real guest pins
+/// it.
 const HANDLES_MARK: &str = "store handle limit exceeded";
 
 /// Bytes of a guest's error message that become part of an outcome.
@@ -68,6 +67,8 @@ impl From<LimitReached> for Failure {
             LimitKey::HostCallBytes
             | LimitKey::HostCalls
             | LimitKey::Resources
+            | LimitKey::OpenFiles
+            | LimitKey::FileWriteBytes
             | LimitKey::LlmTokens
             | LimitKey::LlmCostMicrousd
             | LimitKey::NestingDepth
@@ -148,6 +149,12 @@ fn known(error: &wasmtime::Error, record: &GuestRecord) -> Option<Failure> {
     if let Some(RecordRefused::Unavailable) = error.downcast_ref::<RecordRefused>() {
         return Some(Failure::new(OutcomeCode::Internal, "ledger unavailable"));
     }
+    if let Some(too_many) = error.downcast_ref::<TooManyRandomBytes>() {
+        return Some(Failure::new(
+            OutcomeCode::HostCallLimit,
+            too_many.to_string(),
+        ));
+    }
     if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
         return Some(record.reached(LimitKey::Resources).into());
     }
@@ -182,14 +189,10 @@ fn from_words(said: &str, error: &wasmtime::Error, record: &GuestRecord) -> Opti
         };
         return Some(record.reached(key).into());
     }
-    let message = if said.starts_with(RANDOM_BYTES_MARK) {
-        format!("the guest asked for more than {RANDOM_BYTES_MAX} random bytes at once")
-    } else if said.contains(HANDLES_MARK) {
-        format!("the guest holds more than {HANDLES_MAX} handles")
-    } else {
-        return None;
-    };
-    Some(Failure::new(OutcomeCode::HostCallLimit, message))
+    said.contains(HANDLES_MARK).then(|| {
+        let message = format!("the guest holds more than {HANDLES_MAX} handles");
+        Failure::new(OutcomeCode::HostCallLimit, message)
+    })
 }
 
 fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {

@@ -3,7 +3,7 @@
 //! The `log` and `recorder` interfaces and the two standard streams all write through one
 //! [`GuestRecord`], so that their bounds hold for them together.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
@@ -20,6 +20,9 @@ pub(crate) const NAME_BYTES_MAX: usize = 128;
 const EVENT_OVERHEAD_BYTES: u64 = 256;
 const LOG_OVERHEAD_BYTES: u64 = 64;
 const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
+/// Refused calls of a run that are recorded one by one; further ones are counted. Protects the ledger,
+/// since being refused costs a guest nothing.
+const DENIALS_MAX: u64 = 1000;
 /// Bytes of the name of something that was refused; the guest chose it.
 const DENIED_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a panic's message that are kept for the outcome.
@@ -48,9 +51,11 @@ pub(crate) struct GuestRecord {
     lines_dropped: AtomicU64,
     /// The limit for which the first line was dropped.
     dropped_for: OnceLock<LimitReached>,
-    /// Set once a host call was refused by policy; it turns an error of the guest that says so into
-    /// the outcome `denied`.
-    denied: AtomicBool,
+    /// Host calls that were refused by policy. One is enough to turn an error of the guest that says so
+    /// into the outcome `denied`.
+    denials: AtomicU64,
+    /// The capability for which the first denial was not recorded.
+    denial_counted: OnceLock<String>,
     /// What the guest's language runtime said about a panic, if it did.
     panic: Mutex<Option<String>>,
 }
@@ -63,7 +68,8 @@ impl GuestRecord {
             clock,
             lines_dropped: AtomicU64::new(0),
             dropped_for: OnceLock::new(),
-            denied: AtomicBool::new(false),
+            denials: AtomicU64::new(0),
+            denial_counted: OnceLock::new(),
             panic: Mutex::new(None),
         }
     }
@@ -138,11 +144,19 @@ impl GuestRecord {
         self.host.log(level, origin, message, fields)
     }
 
-    /// Writes down that log lines were dropped, if any were.
+    /// Writes down that log lines were dropped and denials were only counted, if any were.
     pub(crate) fn finish(&self) {
         let lines = self.lines_dropped.swap(0, Ordering::Relaxed);
         if let Some(&reached) = self.dropped_for.get() {
             self.host.logs_dropped(lines, reached);
+        }
+        if let Some(capability) = self.denial_counted.get() {
+            let calls = self.denials.swap(1, Ordering::Relaxed);
+            self.host.denied(Denial {
+                capability,
+                rule: "refused like those before, and only counted",
+                wanted: &format!("{} more calls", calls.saturating_sub(DENIALS_MAX)),
+            });
         }
     }
 
@@ -162,16 +176,20 @@ impl GuestRecord {
     }
 
     pub(crate) fn denied(&self, denial: Denial<'_>) {
-        self.denied.store(true, Ordering::Relaxed);
+        let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
+        if self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
+            self.denial_counted.get_or_init(|| capability.to_owned());
+            return;
+        }
         self.host.denied(Denial {
-            capability: cut(denial.capability, DENIED_NAME_BYTES_MAX),
+            capability,
             rule: denial.rule,
             wanted: cut(denial.wanted, DENIED_NAME_BYTES_MAX),
         });
     }
 
     pub(crate) fn was_denied(&self) -> bool {
-        self.denied.load(Ordering::Relaxed)
+        self.denials.load(Ordering::Relaxed) > 0
     }
 
     /// Keeps what a language runtime says about a panic.

@@ -195,6 +195,15 @@ pub(crate) fn imports_async_wasi(engine: &Engine, component: &Component) -> bool
         .any(|(import, _)| import.starts_with("wasi:") && import.contains("@0.3."))
 }
 
+/// Whether a component reaches for files through that version, in which nobody would watch what it does
+/// in a folder.
+pub(crate) fn imports_async_files(engine: &Engine, component: &Component) -> bool {
+    let component = component.component_type();
+    component
+        .imports(engine)
+        .any(|(import, _)| import.starts_with("wasi:filesystem/") && import.contains("@0.3."))
+}
+
 /// What a component is, by what it exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum World {
@@ -250,5 +259,28 @@ fn check_version(direction: &'static str, wanted: &str, interface: &str) -> Resu
             direction,
             wanted: wanted.to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::Engine;
+    use wasmtime::component::Component;
+
+    use super::imports_async_files;
+
+    #[test]
+    fn files_of_the_version_that_is_not_watched_are_found() {
+        let engine = Engine::default();
+        for (import, found) in [
+            ("wasi:filesystem/preopens@0.3.0", true),
+            ("wasi:filesystem/types@0.3.0", true),
+            ("wasi:filesystem/types@0.2.3", false),
+            ("wasi:cli/environment@0.3.0", false),
+        ] {
+            let text = format!("(component (import \"{import}\" (instance)))");
+            let component = Component::new(&engine, wat::parse_str(text).unwrap()).unwrap();
+            assert_eq!(imports_async_files(&engine, &component), found, "{import}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use wasmtime::Store;
 use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
+use super::files;
 use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
@@ -23,6 +24,8 @@ use crate::outcome::OutcomeCode;
 pub struct Program {
     entry: Entry,
     clock: Clock,
+    /// It reaches for files in a way that is not watched.
+    has_async_files: bool,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
 }
@@ -81,10 +84,16 @@ impl Entry {
 }
 
 impl Program {
-    pub(crate) fn new(entry: Entry, clock: Clock, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(
+        entry: Entry,
+        clock: Clock,
+        ticks: Arc<Ticks>,
+        has_async_files: bool,
+    ) -> Self {
         Self {
             entry,
             clock,
+            has_async_files,
             _ticks: ticks,
         }
     }
@@ -104,6 +113,9 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
+        if self.has_async_files {
+            files::check_no_folder(&call.policy)?;
+        }
         match &self.entry {
             Entry::Skill(skill) => self.call_skill(skill, call).await,
             Entry::Operations(operations) => self.call_operation(operations, call).await,

@@ -8,6 +8,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
+use super::files::Files;
 use super::guest_record::GuestRecord;
 use super::limiter::MemoryLimiter;
 use super::run_host::{Denial, LogOrigin};
@@ -40,6 +41,8 @@ pub(crate) struct HostState {
     pub(crate) table: ResourceTable,
     /// Bounds memories and tables.
     pub(crate) limiter: MemoryLimiter,
+    /// The folders of the run and what of them the guest holds.
+    pub(crate) files: Files,
     /// What the run may do.
     policy: Arc<Policy>,
     /// The fuel with which the guest began.
@@ -72,12 +75,18 @@ impl HostState {
             limiter: MemoryLimiter::new(record.limits()),
             table,
             fuel_given: record.budget().remaining(LimitKey::Fuel),
-            wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation)?,
+            wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation),
+            files: Files::open(&policy, record.budget())?,
             policy,
             stdout,
             stderr,
             record,
         })
+    }
+
+    /// What the run may do.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Milliseconds until the wall-time limit.

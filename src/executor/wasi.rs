@@ -3,30 +3,32 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::WasiCtx;
+use wasmtime_wasi::cli::{WasiCli, WasiCliView};
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random, sockets};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
+use wasmtime_wasi_io::bindings::wasi::io;
 
-use super::failure::Failure;
-use super::state::{Invocation, Seed};
+use super::state::{HostState, Invocation, Seed};
 use super::stdio::LineStream;
-use crate::capability::{Capability, FsAccess, Policy};
-use crate::outcome::OutcomeCode;
+use crate::capability::{Capability, Policy};
 
 /// Random bytes that a guest may ask for at once. Protects the host's heap.
 pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of
-/// names, and arguments and standard input for a command only.
-///
-/// # Errors
-/// A folder that was granted cannot be opened.
+/// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of names,
+/// and arguments and standard input for a command only. It holds no folder either: those are handed out by
+/// [`HostState`], which watches what is done in them, and only through WASI 0.2.
 pub(crate) fn context(
     policy: &Policy,
     stdout: &LineStream,
     stderr: &LineStream,
     seed: Seed,
     invocation: Option<Invocation>,
-) -> Result<WasiCtx, Failure> {
+) -> WasiCtx {
     let mut secure = StdRng::from_seed(seed);
     let insecure = StdRng::from_rng(&mut secure);
     let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
@@ -45,40 +47,60 @@ pub(crate) fn context(
         builder.args(&args).stdin(MemoryInputPipe::new(stdin));
     }
     for capability in &policy.effective {
-        grant(&mut builder, capability)?;
+        if let Capability::Env { name } = capability
+            // A variable that is not set, or is no text, is not there for the guest either.
+            && let Ok(value) = std::env::var(name)
+        {
+            builder.env(name, value);
+        }
     }
-    Ok(builder.build())
+    builder.build()
 }
 
-/// Puts one capability into the context, if WASI is what carries it.
-fn grant(builder: &mut WasiCtxBuilder, capability: &Capability) -> Result<(), Failure> {
-    match capability {
-        Capability::Env { name } => {
-            // A variable that is not set, or is no text, is not there for the guest either.
-            if let Ok(value) = std::env::var(name) {
-                builder.env(name, value);
-            }
-        }
-        Capability::Fs {
-            access,
-            host_dir,
-            guest_dir,
-        } => {
-            let perms = match access {
-                FsAccess::ReadOnly => FsPerms::ReadOnly,
-                FsAccess::ReadWrite => FsPerms::ReadWrite,
-            };
-            builder
-                .preopened_dir(host_dir, guest_dir, perms)
-                .map_err(|error| Failure {
-                    hint: Some("the folder must exist before the skill is run".to_owned()),
-                    ..Failure::new(
-                        OutcomeCode::LoadError,
-                        format!("cannot open the folder of {capability}: {error:#}"),
-                    )
-                })?;
-        }
-        _ => {}
-    }
+/// Reaches the table of resources, which is all that `wasi:io` works on.
+struct HasTable;
+
+impl HasData for HasTable {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// Links WASI 0.2, interface by interface, so that a new one does not come in unseen. Whatever could
+/// reach outside goes through [`HostState`], and the rest straight to `wasmtime-wasi`.
+pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    type Own = HasSelf<HostState>;
+    let l = linker;
+    io::error::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
+    io::poll::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
+    io::streams::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
+
+    clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, HostState::clocks)?;
+    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, HostState::clocks)?;
+    random::random::add_to_linker::<_, Own>(l, |state| state)?;
+    random::insecure::add_to_linker::<_, Own>(l, |state| state)?;
+    random::insecure_seed::add_to_linker::<_, Own>(l, |state| state)?;
+
+    cli::environment::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::exit::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::stdin::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::stdout::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::stderr::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::terminal_input::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::terminal_output::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+    cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, HostState::cli)?;
+
+    filesystem::types::add_to_linker::<_, Own>(l, |state| state)?;
+    filesystem::preopens::add_to_linker::<_, Own>(l, |state| state)?;
+
+    sockets::tcp_create_socket::add_to_linker::<_, Own>(l, |state| state)?;
+    sockets::udp_create_socket::add_to_linker::<_, Own>(l, |state| state)?;
+    sockets::ip_name_lookup::add_to_linker::<_, Own>(l, |state| state)?;
+    let options = sockets::network::LinkOptions::default();
+    sockets::network::add_to_linker::<_, Own>(l, &options, |state| state)?;
+    // No socket is ever made, so there is nothing that these could be called on.
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, HostState::sockets)?;
+    sockets::tcp::add_to_linker::<_, WasiSockets>(l, HostState::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(l, HostState::sockets)?;
     Ok(())
 }

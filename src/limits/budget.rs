@@ -71,6 +71,14 @@ impl Budget {
         })
     }
 
+    /// Gives back what was taken and is no longer in use.
+    pub fn give_back(&self, key: LimitKey, amount: u64) {
+        self.slot(key).fetch_sub(amount, Ordering::Relaxed);
+        if let Some(parent) = &self.parent {
+            parent.give_back(key, amount);
+        }
+    }
+
     /// Notes what has been used already and cannot be refused any more.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod error;
 mod executor;
 mod journal;
 mod json_object;
+mod protected;
 mod skill_executor;
 mod terminal;
 mod tool_result;

@@ -9,6 +9,7 @@ use super::context::RunContext;
 use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::journal::Journal;
 use super::json_object::JsonObject;
+use super::protected;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use crate::capability::{Grant, GrantSource, Policy};
 use crate::clock::Clock;
@@ -29,6 +30,7 @@ pub struct SkillExecutor {
     engine: Engine,
     limits: Limits,
     grants: Grants,
+    protected: Arc<[PathBuf]>,
 }
 
 /// What a [`SkillExecutor`] is made of.
@@ -40,6 +42,8 @@ pub struct SkillExecutorOptions {
     pub limits: Limits,
     /// What skills are granted, and what is set for single ones.
     pub grants: Grants,
+    /// Files and folders that no skill is given, nor a folder that they are in or that is in them.
+    pub protected: Vec<PathBuf>,
     /// Instances at once; admit no more runs than that.
     pub instances_max: usize,
     /// Bounds on what is compiled.
@@ -58,6 +62,7 @@ impl SkillExecutorOptions {
             skills: skills.into(),
             limits: Limits::default(),
             grants: Grants::default(),
+            protected: Vec::new(),
             instances_max: Admission::default().at_once_max,
             loading: Loading::default(),
             cache_dir: None,
@@ -71,6 +76,7 @@ impl SkillExecutorOptions {
             skills: skills.into(),
             limits: config.limits.clone(),
             grants: config.grants.clone(),
+            protected: protected::of(config),
             instances_max: config.runs.at_once_max,
             loading: config.loading,
             cache_dir: Some(config.cache_dir()),
@@ -97,6 +103,7 @@ impl SkillExecutor {
             engine,
             limits: options.limits,
             grants: options.grants,
+            protected: options.protected.into(),
         })
     }
 
@@ -196,6 +203,7 @@ impl Executor for SkillExecutor {
         if skill.component.is_some() {
             self.pin(&skill).await?;
         }
+        protected::check(&cx.profile().policy, &self.protected)?;
         let program = self.load(&skill).await?;
         let called = program
             .call(Call {

@@ -25,6 +25,8 @@ pub(crate) fn ambient() -> Value {
         "random": RandomState::new().build_hasher().finish().to_string(),
         "env": std::env::vars().collect::<Vec<_>>(),
         "args": std::env::args().collect::<Vec<_>>(),
+        "cwd": wasip2::cli::environment::initial_cwd(),
+        "stdin": std::io::read_to_string(std::io::stdin()).unwrap_or_default(),
         "root": entries,
         "open": std::fs::read_to_string("/etc/passwd").is_ok(),
         "connect": std::net::TcpStream::connect("127.0.0.1:9").map_err(|e| e.kind().to_string()).err(),

@@ -1,8 +1,10 @@
 //! Does one thing that a test asks for, by name. Each limit and each escape has its verb here, so that
 //! the host is tried by a real guest and not by a mock.
 
+mod files;
 mod host_calls;
 mod hostile;
+mod network;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -72,6 +74,14 @@ enum Verb {
     ReportModel { tokens: u32, cost_usd: f64 },
     /// Holds so many resources of the host at once.
     Hold { resources: u64 },
+    /// Makes calls on files.
+    Files { calls: Vec<files::FileCall> },
+    /// Tries every way to the network, with `name` as the one to look up.
+    Sockets { name: String },
+    /// Reads a file as programs do.
+    ReadFile { path: String },
+    /// Writes a file as programs do.
+    WriteFile { path: String, text: String },
 }
 
 impl Skill for Probe {
@@ -132,6 +142,10 @@ impl Skill for Probe {
             Verb::EmitFlood { events } => Ok(json!(hostile::emit_flood(events))),
             Verb::ReportModel { tokens, cost_usd } => Ok(hostile::report_model(tokens, cost_usd)),
             Verb::Hold { resources } => Ok(json!(hostile::hold(resources))),
+            Verb::Files { calls } => Ok(files::make(calls)),
+            Verb::Sockets { name } => Ok(network::sockets(&name)),
+            Verb::ReadFile { path } => files::read(&path),
+            Verb::WriteFile { path, text } => files::write(&path, &text),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod calc;
 mod command;
 mod greet;
+mod notes;
 mod probe;
 
 /// Names a test of every guest, so that a guest without one does not compile.

@@ -129,7 +129,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         limit: "",
         code: "host_call_limit",
         exit: 4,
-        says: "more than 1048576 random bytes",
+        says: "at once: expected at most 1048576",
     },
     Attack {
         tries: "holds a million timers",

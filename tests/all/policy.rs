@@ -1,0 +1,174 @@
+//! What a skill asks for, what an operator grants in three places, and what comes out: one table, and
+//! every surface that starts runs has to agree with it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skillrun::capability::Capability;
+use skillrun::clock::Clock;
+use skillrun::config::Config;
+use skillrun::ledger::{Store, StoreOptions};
+use skillrun::registry::Registry;
+use skillrun::runner::{
+    Caller, JsonObject, RunError, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
+    StartOptions, Terms,
+};
+use skillrun_test_artifacts::PROBE;
+
+use crate::harness::Home;
+
+/// What `skill.toml` asks for | `capabilities.grant` | `skills.probe.grant` | what the call grants | what the run
+/// may do | what the guest tries | how that ends. `D` is a folder on the host, and lists are divided by `;`.
+const ROWS: &str = "
+                           |                 |                 |                 |                 | read  | skill_error
+fs:ro:*=/d                 |                 |                 |                 |                 | read  | skill_error
+                           | fs:ro:D=/d      | fs:ro:D=/d      | fs:ro:D=/d      |                 | read  | skill_error
+fs:ro:*=/d                 | fs:ro:D=/d      |                 |                 | fs:ro:D=/d      | read  | ok
+fs:ro:*=/d                 |                 | fs:ro:D=/d      |                 | fs:ro:D=/d      | read  | ok
+fs:ro:*=/d                 |                 |                 | fs:ro:D=/d      | fs:ro:D=/d      | read  | ok
+fs:ro:*=/d                 | fs:ro:D=/d      | fs:ro:D=/d      | fs:ro:D=/d      | fs:ro:D=/d      | read  | ok
+fs:ro:*=/d                 |                 |                 | fs:rw:D=/d      | fs:ro:D=/d      | write | denied
+fs:rw:*=/d                 |                 |                 | fs:ro:D=/d      | fs:ro:D=/d      | write | denied
+fs:rw:*=/d                 |                 | fs:rw:D=/d      |                 | fs:rw:D=/d      | write | ok
+fs:rw:*=/d                 | fs:ro:D=/d      |                 | fs:rw:D=/d      | fs:ro:D=/d;fs:rw:D=/d | write | ok
+fs:rw:*=/d                 |                 |                 | fs:rw:D=/e      |                 | read  | skill_error
+fs:rw:*=/d                 | fs:ro:D=/d      |                 | fs:rw:D/sub=/d  | fs:ro:D=/d;fs:rw:D/sub=/d | read | load_error
+fs:rw:D=/d                 |                 |                 | fs:rw:D/sub=/d/sub | fs:rw:D/sub=/d/sub | write | skill_error
+fs:ro:*=/d                 |                 |                 | fs:ro:D/none=/d | fs:ro:D/none=/d | noop  | load_error
+env:A_VARIABLE;approval    | env:A_VARIABLE  | approval        | env:OTHER       | env:A_VARIABLE;approval | noop | ok
+";
+
+/// One line of the table.
+struct Row {
+    request: Vec<String>,
+    config: Vec<String>,
+    skill: Vec<String>,
+    call: Vec<String>,
+    effective: Vec<String>,
+    verb: Value,
+    code: String,
+}
+
+/// What a surface gives: the id of the run and the code that it ended with.
+type Surface = fn(&Home, &Row) -> (String, String);
+
+/// Everything that starts runs on an operator's behalf.
+const SURFACES: [(&str, Surface); 2] = [("command line", command_line), ("library", library)];
+
+fn rows(dir: &Path) -> Vec<Row> {
+    let list = |cell: &str| -> Vec<String> {
+        let with_dir = cell.replace(":D", &format!(":{}", dir.display()));
+        let items = with_dir.split(';').filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect()
+    };
+    let verb = |name: &str| match name {
+        "read" => json!({ "verb": "read_file", "path": "/d/file" }),
+        "write" => json!({ "verb": "write_file", "path": "/d/new", "text": "t" }),
+        _ => json!({ "verb": "noop" }),
+    };
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [request, config, skill, call, effective, name, code] = cells.try_into().unwrap();
+        Row {
+            request: list(request),
+            config: list(config),
+            skill: list(skill),
+            call: list(call),
+            effective: list(effective),
+            verb: verb(name),
+            code: code.to_owned(),
+        }
+    };
+    ROWS.lines()
+        .filter(|line| !line.is_empty())
+        .map(row)
+        .collect()
+}
+
+fn command_line(home: &Home, row: &Row) -> (String, String) {
+    let input = row.verb.to_string();
+    let mut arguments = vec!["run", "probe", "--json", "--input", &input];
+    for grant in &row.call {
+        arguments.extend(["--grant", grant]);
+    }
+    let document = home.skillrun(&arguments).json();
+    let text = |key: &str| document[key].as_str().unwrap().to_owned();
+    (text("run_id"), text("code"))
+}
+
+fn library(home: &Home, row: &Row) -> (String, String) {
+    let config = Config::load(home.path()).unwrap();
+    let clock = Clock::system();
+    let registry = Registry::load(&config.skills_dir()).unwrap();
+    let mut options = SkillExecutorOptions::from_config(&config, registry, clock.clone());
+    options.instances_max = 1;
+    let runner = Runner::new(RunnerOptions {
+        store: Store::open(StoreOptions {
+            runs_dir: config.runs_dir(),
+            durability: config.durability,
+            clock: clock.clone(),
+        })
+        .unwrap(),
+        executor: Arc::new(SkillExecutor::new(options).unwrap()),
+        admission: config.runs,
+        clock,
+    });
+    let grants = row
+        .call
+        .iter()
+        .map(|grant| grant.parse::<Capability>().unwrap());
+    let options = StartOptions {
+        terms: Terms {
+            grants: grants.collect(),
+            ..Terms::default()
+        },
+        ..StartOptions::new("probe", JsonObject::parse(row.verb.to_string()).unwrap())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    match runtime.block_on(runner.run(Caller::new(), options)) {
+        Ok(outcome) => (outcome.run_id.to_string(), outcome.code.to_string()),
+        Err(RunError::Failed(failed)) => {
+            (failed.run_id.to_string(), failed.error.code().to_string())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Case C15: deny by default, and never more than both sides say.
+#[test]
+fn c15_every_surface_gives_what_is_asked_for_and_granted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    fs::create_dir(dir.join("sub")).unwrap();
+    fs::write(dir.join("file"), "content").unwrap();
+    let home = Home::new(&[PROBE]);
+    for row in rows(dir) {
+        let manifest = format!("[capabilities]\nrequest = {}\n", json!(row.request));
+        fs::write(home.skill("probe").join("skill.toml"), manifest).unwrap();
+        home.configure(&format!(
+            "[capabilities]\ngrant = {}\n[skills.probe]\ngrant = {}\n",
+            json!(row.config),
+            json!(row.skill)
+        ));
+        for (name, run) in SURFACES {
+            let (run_id, code) = run(&home, &row);
+            let what = format!("{name}: {:?} with {:?}", row.request, row.call);
+            assert_eq!(code, row.code, "{what}");
+            let started = &home.events_of(&run_id, "run_started")[0]["payload"];
+            assert_eq!(
+                started["policy"]["effective"],
+                json!(row.effective),
+                "{what}"
+            );
+            // Whatever was refused is on record as refused.
+            let denied = home.events_of(&run_id, "denied").len();
+            assert_eq!(denied > 0, code == "denied", "{what}");
+            let _absent = fs::remove_file(dir.join("new"));
+        }
+    }
+}
