@@ -11,6 +11,7 @@ use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
 use super::fit;
+use super::http::{self, Client, HttpOptions};
 use super::load_error::{self, LoadError};
 use super::program::Program;
 use super::state::HostState;
@@ -33,6 +34,8 @@ pub struct EngineOptions {
     pub loading: Loading,
     /// Where compiled components are kept for the next process, if anywhere.
     pub cache_dir: Option<PathBuf>,
+    /// How outgoing requests are carried out.
+    pub http: HttpOptions,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -49,6 +52,7 @@ struct Inner {
     /// Held while it is made, because a second pool of that size may be one too many.
     making: Mutex<()>,
     cache: Cache,
+    http: Arc<Client>,
 }
 
 /// One engine with everything that belongs to it.
@@ -66,6 +70,7 @@ impl Engine {
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let plain = Half::new(&options, false)?;
         Ok(Self(Arc::new(Inner {
+            http: Arc::new(Client::new(options.http.clone())),
             options,
             plain,
             concurrent: OnceLock::new(),
@@ -118,6 +123,7 @@ impl Inner {
             skill,
             self.options.clock.clone(),
             Arc::clone(&half.ticks),
+            Arc::clone(&self.http),
         ))
     }
 
@@ -164,6 +170,7 @@ impl Half {
         if concurrency {
             wasmtime_wasi::p3::add_to_linker(&mut linker).map_err(failed)?;
         }
+        http::add_to_linker(&mut linker).map_err(failed)?;
         Skill::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(failed)?;
         let ticks = Ticks::start(engine.clone()).map_err(|error| failed(error.into()))?;

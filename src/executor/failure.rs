@@ -51,13 +51,18 @@ impl Failure {
 impl From<LimitReached> for Failure {
     fn from(reached: LimitReached) -> Self {
         let code = match reached.key {
-            LimitKey::WallTimeMs | LimitKey::CpuTimeMs => OutcomeCode::TimeLimit,
+            LimitKey::WallTimeMs | LimitKey::CpuTimeMs | LimitKey::HttpTimeoutMs => {
+                OutcomeCode::TimeLimit
+            }
             LimitKey::Fuel => OutcomeCode::FuelLimit,
             LimitKey::MemoryBytes | LimitKey::TableElements => OutcomeCode::MemoryLimit,
             LimitKey::OutputBytes => OutcomeCode::OutputLimit,
             LimitKey::HostCallBytes
             | LimitKey::HostCalls
             | LimitKey::Resources
+            | LimitKey::HttpRequestBytes
+            | LimitKey::HttpResponseBytes
+            | LimitKey::ParallelCalls
             | LimitKey::LlmTokens
             | LimitKey::LlmCostMicrousd
             | LimitKey::NestingDepth

@@ -16,6 +16,7 @@ mod failure;
 mod fit;
 mod guest_record;
 mod host;
+mod http;
 mod limiter;
 mod load_error;
 mod program;
@@ -26,9 +27,11 @@ mod wasi;
 
 pub use engine::{Engine, EngineError, EngineOptions};
 pub use failure::Failure;
+pub use http::{HttpOptions, Resolve, SystemResolver};
 pub use load_error::LoadError;
 pub use program::{Call, Descriptor, Program};
 pub use run_host::{
-    Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost, Unrecorded,
+    Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    RecordRefused, RunFacts, RunHost, Unrecorded,
 };
 pub use state::Seed;

@@ -11,6 +11,7 @@ use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
 use super::guest_record::GuestRecord;
+use super::http::Client;
 use super::run_host::{RunHost, Unrecorded};
 use super::state::{HostState, Seed};
 use crate::capability::Policy;
@@ -24,6 +25,7 @@ pub struct Program {
     clock: Clock,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
+    http: Arc<Client>,
 }
 
 /// One call of a skill.
@@ -56,11 +58,17 @@ pub struct Descriptor {
 }
 
 impl Program {
-    pub(crate) fn new(skill: SkillPre<HostState>, clock: Clock, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(
+        skill: SkillPre<HostState>,
+        clock: Clock,
+        ticks: Arc<Ticks>,
+        http: Arc<Client>,
+    ) -> Self {
         Self {
             skill,
             clock,
             _ticks: ticks,
+            http,
         }
     }
 
@@ -134,7 +142,7 @@ impl Program {
         seed: Seed,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let state = HostState::new(Arc::clone(record), policy, seed)?;
+        let state = HostState::new(Arc::clone(record), policy, seed, Arc::clone(&self.http))?;
         let mut store = Store::new(self.skill.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store

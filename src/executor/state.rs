@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
 use super::guest_record::GuestRecord;
+use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::run_host::{Denial, LogOrigin};
 use super::stdio::LineStream;
@@ -29,6 +31,9 @@ pub(crate) struct HostState {
     /// What the run may do.
     policy: Arc<Policy>,
     wasi: WasiCtx,
+    http: WasiHttpCtx,
+    /// Its requests, which end with it.
+    outgoing: Outgoing,
     stdout: LineStream,
     stderr: LineStream,
 }
@@ -37,21 +42,27 @@ impl HostState {
     /// The state of a run that may do what `policy` says.
     ///
     /// # Errors
-    /// A folder that was granted cannot be opened.
+    /// A folder that was granted cannot be opened, or a secret that was granted is not there.
     pub(crate) fn new(
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         seed: Seed,
+        http: Arc<Client>,
     ) -> Result<Self, Failure> {
         let stdout = LineStream::new(Arc::clone(&record), LogOrigin::Stdout);
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
         table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
+        let outgoing = Outgoing::new(http, Arc::clone(&policy), Arc::clone(&record))?;
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(FIELDS_BYTES_MAX);
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
             wasi: wasi::context(&policy, &stdout, &stderr, seed)?,
+            http,
+            outgoing,
             policy,
             stdout,
             stderr,
@@ -103,6 +114,16 @@ impl WasiView for HostState {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.table,
+        }
+    }
+}
+
+impl WasiHttpView for HostState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.outgoing,
+            table: &mut self.table,
+            ctx: &mut self.http,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, Limits};
 use crate::registry::{self, Finding, Position, Registry, Severity, Skill};
-use crate::runner::{Executor, Terms};
+use crate::runner::{Executor, HttpOptions, Terms};
 use crate::telemetry::chain;
 
 pub(crate) async fn skills(
@@ -100,7 +100,12 @@ struct Closeup<'a> {
 async fn inspect(argument: &str, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let source = skill_source::find(argument, config)?;
     let clock = Clock::system();
-    let executor = assemble::executor(source.registry.clone(), config, &clock)?;
+    let executor = assemble::executor(
+        source.registry.clone(),
+        config,
+        &clock,
+        HttpOptions::default(),
+    )?;
     let profile = executor.profile(&source.name, &Terms::default())?;
     let descriptor = match source.registry.get(&source.name) {
         Some(skill) if skill.component.is_none() => None,
@@ -242,7 +247,12 @@ async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<Option<Found
         return Ok(None);
     };
     let name = skill.name.to_string();
-    let executor = assemble::executor(Registry::of([skill]), config, &Clock::system())?;
+    let executor = assemble::executor(
+        Registry::of([skill]),
+        config,
+        &Clock::system(),
+        HttpOptions::default(),
+    )?;
     Ok(executor.describe(&name).await.err().map(|error| Found {
         severity: Severity::Error,
         file: component.path,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use skillrun::clock::Clock;
 use skillrun::config::Loading;
-use skillrun::executor::{Call, Engine, EngineOptions, LoadError, Program, Unrecorded};
+use skillrun::executor::{
+    Call, Engine, EngineOptions, HttpOptions, LoadError, Program, Unrecorded,
+};
 use skillrun::ledger::Digest;
 use skillrun::limits::{Budget, LimitOverrides, Limits, Source};
 use skillrun_test_artifacts::PROBE;
@@ -27,6 +29,7 @@ fn engine(instances_max: usize, limits: Limits) -> Engine {
         limits,
         loading: Loading::default(),
         cache_dir: None,
+        http: HttpOptions::default(),
         clock: Clock::system(),
     })
     .unwrap()
