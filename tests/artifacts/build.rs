@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests, by package name. Each must have a module of that name in `tests/all/guests`.
-const GUESTS: &[&str] = &["greet", "probe"];
+const GUESTS: &[&str] = &["fetch", "greet", "probe"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
