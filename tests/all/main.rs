@@ -7,6 +7,7 @@ mod executor;
 mod guests;
 mod harness;
 mod house;
+mod http;
 mod ledger;
 mod registry;
 mod runner;

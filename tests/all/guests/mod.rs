@@ -1,5 +1,6 @@
 //! A module for every guest, with a test of its main job.
 
+mod fetch;
 mod greet;
 mod probe;
 
