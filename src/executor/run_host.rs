@@ -122,7 +122,7 @@ pub struct HttpRequest<'a> {
     pub method: &'a str,
     /// The normalised address.
     pub url: &'a str,
-    /// The header fields, in the order in which they are sent.
+    /// The header fields.
     pub headers: &'a [(String, String)],
     /// The whole body.
     pub body: &'a [u8],
@@ -135,7 +135,7 @@ pub struct HttpRequest<'a> {
 pub struct HttpResponse<'a> {
     /// The status code.
     pub status: u16,
-    /// The header fields, in the order in which they came.
+    /// The header fields.
     pub headers: &'a [(String, String)],
     /// The whole body.
     pub body: &'a [u8],

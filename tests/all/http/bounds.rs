@@ -8,20 +8,21 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::server::{Server, ok, wait_for_close};
-use super::{failed, fetched, granted, payloads, probe, result, run_id};
+use super::{failed, fetched, grant, granted, payloads, probe, result, run_id};
 use crate::harness::{Home, eventually};
 
 fn get(server: &Server) -> Value {
     json!({ "verb": "http", "url": server.url("/") })
 }
 
-/// A server whose answer is wrong, the limits, and what the guest and the record say.
-#[test]
-fn whatever_a_server_sends_ends_in_a_typed_error() {
+/// An answer that is wrong, what the guest is told of it, and how the record begins.
+type Wrong = (String, &'static str, &'static str);
+
+fn wrong_answers() -> Vec<Wrong> {
     let head = "HTTP/1.1 200 OK\r\n";
     let fields: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
     let long = "z".repeat(70_000);
-    for (answer, error, recorded) in [
+    vec![
         (
             format!("{head}Content-Length: 1001\r\n\r\n"),
             "HttpResponseBodySize(Some(1000))",
@@ -80,10 +81,18 @@ fn whatever_a_server_sends_ends_in_a_typed_error() {
             "HttpProtocolError",
             "HTTP-protocol-error",
         ),
-    ] {
+    ]
+}
+
+/// Servers that send too much, too little, or no HTTP.
+#[test]
+fn whatever_a_server_sends_ends_in_a_typed_error() {
+    let home = granted(&[], "");
+    for (answer, error, recorded) in wrong_answers() {
         let told = answer.get(..60).unwrap_or(&answer).to_owned();
         let server = Server::answering(answer);
-        let home = granted(
+        grant(
+            &home,
             &[&server.net("/#GET")],
             "[limits]\nhttp_response_bytes = 1000",
         );
@@ -184,18 +193,13 @@ fn the_times_of_the_guest_are_kept() {
         assert_eq!(reason, expected);
     }
     // TLS with a server that says nothing is a connection that is never made.
-    let port = silent.address.port();
-    let url = format!("https://127.0.0.1:{port}/");
-    let home = granted(&[&format!("net:{url}#GET")], "");
-    let silent_tls = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = silent_tls.local_addr().unwrap().port();
-    let url_tls = format!("https://127.0.0.1:{port}/");
-    let home_tls = granted(&[&format!("net:{url_tls}#GET")], "");
-    drop((home, url));
-    let verb = json!({ "verb": "http", "url": url_tls, "connect_ms": 50 });
-    let (message, run_id) = failed(&home_tls, &verb);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    grant(&home, &[&format!("net:{url}#GET")], "");
+    let verb = json!({ "verb": "http", "url": url, "connect_ms": 50 });
+    let (message, run_id) = failed(&home, &verb);
     assert!(message.contains("ConnectionTimeout"), "{message}");
-    let reason = result(&home_tls, &run_id)["error"].clone();
+    let reason = result(&home, &run_id)["error"].clone();
     assert_eq!(reason, "connection-timeout: no connection within 50 ms");
 }
 

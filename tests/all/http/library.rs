@@ -83,7 +83,7 @@ async fn run(resolver: Arc<Script>, grants: &[String], verb: Value) -> Value {
             grants: grants.iter().map(|grant| grant.parse().unwrap()).collect(),
             ..Terms::default()
         },
-        ..StartOptions::new(name, JsonObject::parse(&verb.to_string()).unwrap())
+        ..StartOptions::new(name, JsonObject::parse(verb.to_string()).unwrap())
     };
     let outcome = runner.run(Caller::new(), options).await.unwrap();
     serde_json::from_str(outcome.result.output().as_str()).unwrap()

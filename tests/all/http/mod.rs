@@ -18,6 +18,12 @@ use crate::harness::Home;
 /// A home with the probe, which asks for these capabilities and gets them, and more of a configuration.
 fn granted(capabilities: &[&str], config: &str) -> Home {
     let home = Home::new(&[PROBE]);
+    grant(&home, capabilities, config);
+    home
+}
+
+/// The same in a home that is there: what is compiled for it is kept.
+fn grant(home: &Home, capabilities: &[&str], config: &str) {
     let list = json!(capabilities);
     fs::write(
         home.skill("probe").join("skill.toml"),
@@ -25,7 +31,6 @@ fn granted(capabilities: &[&str], config: &str) -> Home {
     )
     .unwrap();
     home.configure(&format!("[skills.probe]\ngrant = {list}\n{config}"));
-    home
 }
 
 /// Runs a verb of the probe; gives the printed document and the exit code.

@@ -37,7 +37,7 @@ fn a_request_and_its_response_are_on_record_in_full() {
         &json!({
             "call_id": "http#1", "node_id": "", "method": "POST",
             "url": server.url("/items?x=%2F"),
-            "headers": [["content-type", "text/plain"], ["host", server.address.to_string()]],
+            "headers": [["host", server.address.to_string()], ["content-type", "text/plain"]],
             "body": "grüße", "effect": "write",
         })
     );
