@@ -4,14 +4,20 @@
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
 mod file;
+mod secret;
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
 
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits};
+
+pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.
 pub const HOME_VARIABLE: &str = "SKILLRUN_HOME";
@@ -21,6 +27,8 @@ pub const CONFIG_FILE: &str = "config.toml";
 
 /// Bytes of a configuration file; a larger one is not ours.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Bytes of a file of certificates that are read; the system's own has a quarter of it.
+const CA_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The largest `engine.component_bytes_max`. The largest components in use, a Python interpreter with
 /// libraries, have 20 to 40 MiB. Nobody reads more of a file than this, so it protects the memory of
@@ -121,6 +129,9 @@ pub struct Http {
     /// Networks that a granted host name may resolve to although they are loopback, link-local, private
     /// or otherwise not public, such as `10.1.0.0/16`. A grant whose host is an address needs no entry.
     pub addresses_allowed: Vec<ipnet::IpNet>,
+    /// A file of certificates in PEM form that are trusted beside those of the system. A relative one
+    /// lies in the home folder.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Bounds on runs that go on at once, from `[runs]`.
@@ -213,6 +224,45 @@ impl Config {
         self.home.join(CONFIG_FILE)
     }
 
+    /// The secrets with their values.
+    ///
+    /// # Errors
+    /// A value is not there or cannot be used.
+    pub fn read_secrets(&self) -> Result<Vec<Secret>, ConfigError> {
+        let read = |(name, source): (&String, &SecretSource)| {
+            Secret::read(&self.home, name, source).map_err(|problem| ConfigError::Secret {
+                name: name.clone(),
+                problem,
+            })
+        };
+        self.secrets.iter().map(read).collect()
+    }
+
+    /// The certificates of `http.ca_file`, each in DER form.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
+    pub fn read_ca_file(&self) -> Result<Vec<Vec<u8>>, ConfigError> {
+        let Some(file) = &self.http.ca_file else {
+            return Ok(Vec::new());
+        };
+        let path = self.home.join(file);
+        let mut text = Vec::new();
+        let read = std::fs::File::open(&path)
+            .and_then(|file| file.take(CA_FILE_BYTES_MAX).read_to_end(&mut text));
+        if let Err(source) = read {
+            return Err(ConfigError::Unreadable { path, source });
+        }
+        let certificates = CertificateDer::pem_slice_iter(&text);
+        let certificates: Result<Vec<_>, _> = certificates.collect();
+        match certificates {
+            Ok(found) if !found.is_empty() => {
+                Ok(found.iter().map(|found| found.to_vec()).collect())
+            }
+            _ => Err(ConfigError::NoCertificates { path }),
+        }
+    }
+
     /// Where skills are installed.
     pub fn skills_dir(&self) -> PathBuf {
         self.home.join("skills")
@@ -250,6 +300,21 @@ pub enum ConfigError {
         path: PathBuf,
         /// Its size.
         bytes: u64,
+    },
+    /// A secret has no value.
+    #[error("cannot use secrets.{name} of {CONFIG_FILE}")]
+    Secret {
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        problem: SecretError,
+    },
+    /// The file of certificates has none, or something that is none.
+    #[error("malformed http.ca_file {}: expected certificates in PEM form", path.display())]
+    NoCertificates {
+        /// The file.
+        path: PathBuf,
     },
     /// The file's content is refused.
     #[error("invalid configuration in {}", path.display())]

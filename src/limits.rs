@@ -127,8 +127,19 @@ limit_keys! {
     /// What one host call may carry out of the guest, summed over its strings and lists; never less
     /// than `output_bytes`. Protects the host's heap, which a guest's memory limit does not cover.
     HostCallBytes as host_call_bytes, 8 * MIB, 128 * MIB;
-    /// Calls of host functions that reach a tool, a model, a person or another skill.
+    /// Calls of host functions that reach a tool, a model, a person, another skill or a server.
     HostCalls as host_calls, 10_000, 1_000_000;
+    /// The body of one outgoing request. Protects the host's heap and the ledger, which keep it whole.
+    HttpRequestBytes as http_request_bytes, 8 * MIB, 64 * MIB;
+    /// The body of one response, for the same reason. What a guest has not read yet may be
+    /// `parallel_calls` times as much.
+    HttpResponseBytes as http_response_bytes, 8 * MIB, 64 * MIB;
+    /// Time for one outgoing request, from the look-up of its host to the end of the response. Protects
+    /// callers from servers that never end.
+    HttpTimeoutMs as http_timeout_ms, 30_000, HOUR_MS;
+    /// Outgoing requests at once; further ones wait. Protects the servers that are asked, and with the
+    /// two sizes the host's heap.
+    ParallelCalls as parallel_calls, 4, 16;
     /// Tokens that language models read and write for the run, its own reports of such use included.
     /// Protects the operator's account.
     LlmTokens as llm_tokens, 1_000_000, 1_000_000_000;

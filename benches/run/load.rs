@@ -57,6 +57,7 @@ pub(crate) fn loads() -> Result<()> {
             limits: Limits::default(),
             loading: PATIENT,
             cache_dir: Some(cache_dir.path().to_owned()),
+            http: skillrun::executor::HttpOptions::default(),
             clock: Clock::system(),
         };
         let engine = skillrun::executor::Engine::new(options.clone())?;

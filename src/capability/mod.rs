@@ -5,8 +5,10 @@
 //! Whatever could be read in two ways (a path with `..`, a host that is a number in disguise, a method
 //! in lower case) is refused instead of being interpreted.
 
+mod address;
 mod grammar;
 mod policy;
+mod request;
 mod skill_name;
 
 use std::collections::BTreeSet;
@@ -14,7 +16,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use address::address_class;
 pub use policy::{Grant, GrantSource, Policy, tool_matches};
+pub use request::{RequestDenied, Target, TargetError};
 pub use skill_name::{SkillName, SkillNameError};
 
 /// Bytes of one capability as text. The longest honest one holds two paths; the bound protects

@@ -1,10 +1,12 @@
 //! From configuration to the parts that commands work with.
 
+use super::exit::Refused;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{CONFIG_FILE, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
-use crate::runner::{EngineError, SkillExecutor, SkillExecutorOptions};
+use crate::runner::{EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
+use crate::telemetry::chain;
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
 const INSTANCES_MAX: usize = 16;
@@ -17,14 +19,35 @@ pub(crate) fn store(config: &Config, clock: &Clock) -> Result<Store, StoreError>
     })
 }
 
+/// How a run makes requests: with the secrets, which stay out of every ledger of `store` from now on.
+pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
+    let secrets = config.read_secrets()?;
+    for secret in &secrets {
+        store
+            .redact(secret.name(), secret.value())
+            .map_err(|error| {
+                let section = format!("secrets.{} of {CONFIG_FILE}", secret.name());
+                Refused::usage(format!("cannot use {section}: {}", chain(&error)))
+            })?;
+    }
+    Ok(HttpOptions {
+        secrets,
+        ca_certificates: config.read_ca_file()?,
+        ..HttpOptions::from(&config.http)
+    })
+}
+
+/// What carries runs out.
 pub(crate) fn executor(
     registry: Registry,
     config: &Config,
     clock: &Clock,
+    http: HttpOptions,
 ) -> Result<SkillExecutor, EngineError> {
     let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
     SkillExecutor::new(SkillExecutorOptions {
         instances_max,
+        http,
         ..SkillExecutorOptions::from_config(config, registry, clock.clone())
     })
 }

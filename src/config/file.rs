@@ -21,6 +21,19 @@ const QUEUE_MAX: u64 = 100_000;
 /// The largest `engine.compile_time_ms`: ten minutes.
 const COMPILE_TIME_MS_MAX: u64 = 600_000;
 
+/// Header fields that are the host's own, and no place for a secret.
+const RESERVED_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// Values of limits as they stand in the file, each with its place.
 type LimitsSection = BTreeMap<toml::Spanned<String>, i64>;
 
@@ -239,7 +252,7 @@ impl Place<'_> {
             Err(invalid("either file or env"))
         } else if !is_url {
             Err(invalid("url = \"https://host[:port]/path-prefix\""))
-        } else if http::HeaderName::from_bytes(source.header.as_bytes()).is_err() {
+        } else if !is_free(&source.header) {
             Err(invalid("header = the name of a header field"))
         } else if !is_text(&source.prefix) {
             Err(invalid("a prefix of printable ASCII"))
@@ -247,6 +260,13 @@ impl Place<'_> {
             Ok(())
         }
     }
+}
+
+/// Whether a header field has that name and is not one by which requests are told apart and delivered.
+fn is_free(header: &str) -> bool {
+    let header = header.to_ascii_lowercase();
+    http::HeaderName::from_bytes(header.as_bytes()).is_ok()
+        && !RESERVED_HEADERS.contains(&header.as_str())
 }
 
 #[cfg(test)]
@@ -319,6 +339,10 @@ mod tests {
             ),
             (
                 "[secrets.A]\nenv = \"A\"\nurl = \"https://a/\"\nheader = \"a b\"",
+                "secrets.A: expected header",
+            ),
+            (
+                "[secrets.A]\nenv = \"A\"\nurl = \"https://a/\"\nheader = \"Host\"",
                 "secrets.A: expected header",
             ),
             ("[http]\naddresses_allowed = [\"10.0.0.0\"]", "line 2"),

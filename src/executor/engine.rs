@@ -12,6 +12,7 @@ use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
 use super::fit;
+use super::http::{self, Client, HttpOptions};
 use super::load_error::{self, LoadError, World};
 use super::operation::Operations;
 use super::program::{Entry, Program};
@@ -39,6 +40,8 @@ pub struct EngineOptions {
     pub loading: Loading,
     /// Where compiled components are kept for the next process, if anywhere.
     pub cache_dir: Option<PathBuf>,
+    /// How outgoing requests are carried out.
+    pub http: HttpOptions,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -56,6 +59,7 @@ struct Inner {
     making: Mutex<()>,
     cache: Cache,
     artifacts: Option<Artifacts>,
+    http: Arc<Client>,
 }
 
 /// One engine with everything that belongs to it.
@@ -76,6 +80,7 @@ impl Engine {
         Ok(Self(Arc::new(Inner {
             cache: Cache::new(options.loading.compile_time_ms),
             artifacts: dir.map(|dir| Artifacts::new(dir, &plain.engine, options.clock.clone())),
+            http: Arc::new(Client::new(options.http.clone())),
             options,
             plain,
             concurrent: OnceLock::new(),
@@ -173,6 +178,7 @@ impl Inner {
             self.options.clock.clone(),
             Arc::clone(&half.ticks),
             load_error::imports_async_files(&half.engine, component),
+            Arc::clone(&self.http),
         ))
     }
 
@@ -221,6 +227,7 @@ impl Half {
         if concurrency {
             wasmtime_wasi::p3::add_to_linker(&mut linker).map_err(failed)?;
         }
+        http::add_to_linker(&mut linker).map_err(failed)?;
         Skill::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(failed)?;
         let ticks = Ticks::start(engine.clone()).map_err(|error| failed(error.into()))?;

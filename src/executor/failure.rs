@@ -60,7 +60,9 @@ impl Failure {
 impl From<LimitReached> for Failure {
     fn from(reached: LimitReached) -> Self {
         let code = match reached.key {
-            LimitKey::WallTimeMs | LimitKey::CpuTimeMs => OutcomeCode::TimeLimit,
+            LimitKey::WallTimeMs | LimitKey::CpuTimeMs | LimitKey::HttpTimeoutMs => {
+                OutcomeCode::TimeLimit
+            }
             LimitKey::Fuel => OutcomeCode::FuelLimit,
             LimitKey::MemoryBytes | LimitKey::TableElements => OutcomeCode::MemoryLimit,
             LimitKey::OutputBytes => OutcomeCode::OutputLimit,
@@ -69,6 +71,9 @@ impl From<LimitReached> for Failure {
             | LimitKey::Resources
             | LimitKey::OpenFiles
             | LimitKey::FileWriteBytes
+            | LimitKey::HttpRequestBytes
+            | LimitKey::HttpResponseBytes
+            | LimitKey::ParallelCalls
             | LimitKey::LlmTokens
             | LimitKey::LlmCostMicrousd
             | LimitKey::NestingDepth

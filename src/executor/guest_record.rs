@@ -86,6 +86,11 @@ impl GuestRecord {
         self.budget.limits()
     }
 
+    /// Starts to measure a time.
+    pub(crate) fn stopwatch(&self) -> Stopwatch {
+        self.clock.stopwatch()
+    }
+
     pub(crate) fn emit(&self, event: GuestEvent<'_>) -> Result<u64, EmitError> {
         let (names, content) = texts(event);
         if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {

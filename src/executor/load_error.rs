@@ -20,11 +20,13 @@ const MAGIC: &[u8] = b"\0asm";
 const COMPONENT_VERSION: &[u8] = &[0x0d, 0x00, 0x01, 0x00];
 const MODULE_VERSION: &[u8] = &[0x01, 0x00, 0x00, 0x00];
 
-/// Interfaces of WASI that are linked.
-const WASI_PACKAGES: [&str; 6] = [
+/// Packages and interfaces of WASI that are linked.
+const WASI_INTERFACES: [&str; 8] = [
     "wasi:cli/",
     "wasi:clocks/",
     "wasi:filesystem/",
+    "wasi:http/outgoing-handler@0.2.",
+    "wasi:http/types@0.2.",
     "wasi:io/",
     "wasi:random/",
     "wasi:sockets/",
@@ -75,7 +77,7 @@ pub enum LoadError {
     },
     /// The component imports something that this host does not have.
     #[error(
-        "component imports {import}, which this host does not have: it has skillrun:skill@{PACKAGE_VERSION} and WASI 0.2 without wasi:http"
+        "component imports {import}, which this host does not have: it has skillrun:skill@{PACKAGE_VERSION} and WASI 0.2 with wasi:http/outgoing-handler"
     )]
     MissingImport {
         /// The import as it stands in the component.
@@ -229,9 +231,9 @@ pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result
     for (import, _) in component.imports(engine) {
         if let Some(interface) = import.strip_prefix(PACKAGE) {
             check_version("imports", import, interface)?;
-        } else if !WASI_PACKAGES
+        } else if !WASI_INTERFACES
             .iter()
-            .any(|package| import.starts_with(package))
+            .any(|linked| import.starts_with(linked))
         {
             return Err(LoadError::MissingImport {
                 import: import.to_owned(),

@@ -20,6 +20,7 @@ mod files;
 mod fit;
 mod guest_record;
 mod host;
+mod http;
 mod limiter;
 mod load_error;
 mod operation;
@@ -31,10 +32,12 @@ mod wasi;
 
 pub use engine::{Engine, EngineError, EngineOptions};
 pub use failure::Failure;
+pub use http::{HttpOptions, Resolve, SystemResolver};
 pub use load_error::LoadError;
 pub use operation::{OperationDescriptor, RefusedFunction};
 pub use program::{Call, Descriptor, Program};
 pub use run_host::{
-    Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost, Unrecorded,
+    Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    RecordRefused, RunFacts, RunHost, Unrecorded,
 };
 pub use state::Seed;

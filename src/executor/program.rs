@@ -12,6 +12,7 @@ use super::engine::Ticks;
 use super::failure::{self, Failure};
 use super::files;
 use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
+use super::http::Client;
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
 use super::state::{HANDLES_MAX, HostState, Invocation, Seed};
@@ -28,6 +29,7 @@ pub struct Program {
     has_async_files: bool,
     /// Keeps the epoch of the component's engine going as long as the component can run.
     _ticks: Arc<Ticks>,
+    http: Arc<Client>,
 }
 
 /// The way into a component.
@@ -89,12 +91,14 @@ impl Program {
         clock: Clock,
         ticks: Arc<Ticks>,
         has_async_files: bool,
+        http: Arc<Client>,
     ) -> Self {
         Self {
             entry,
             clock,
             has_async_files,
             _ticks: ticks,
+            http,
         }
     }
 
@@ -215,7 +219,8 @@ impl Program {
         invocation: Option<Invocation>,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let state = HostState::new(Arc::clone(record), policy, seed, invocation)?;
+        let http = Arc::clone(&self.http);
+        let state = HostState::new(Arc::clone(record), policy, seed, invocation, http)?;
         let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store

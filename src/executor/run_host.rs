@@ -1,5 +1,7 @@
 //! What a guest's calls reach: the seam behind which the runner keeps its ledger.
 
+use futures_util::future::BoxFuture;
+
 use crate::limits::LimitReached;
 
 /// Who a run is. Nothing of it changes while the run goes on.
@@ -92,6 +94,53 @@ pub struct Denial<'a> {
     pub wanted: &'a str,
 }
 
+/// What a repetition of a request would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpEffect {
+    /// It changes nothing.
+    Read,
+    /// It changes nothing more than the first time did.
+    Idempotent,
+    /// It may do its work a second time.
+    Write,
+}
+
+/// The place of a request among what the run does, given when the guest makes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HttpCallId {
+    /// Pairs the request with its end. The guest's requests have their ids in the order in which it
+    /// made them, whichever is sent first.
+    pub call_id: String,
+    /// The step in which it was made; empty outside of any.
+    pub node_id: String,
+}
+
+/// A request as it is sent, but for secrets, whose names stand in place of their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpRequest<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The normalised address.
+    pub url: &'a str,
+    /// The header fields.
+    pub headers: &'a [(String, String)],
+    /// The whole body.
+    pub body: &'a [u8],
+    /// What a repetition would do.
+    pub effect: HttpEffect,
+}
+
+/// A response as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpResponse<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The header fields.
+    pub headers: &'a [(String, String)],
+    /// The whole body.
+    pub body: &'a [u8],
+}
+
 /// Why an event was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordRefused {
@@ -109,7 +158,9 @@ pub enum RecordRefused {
 /// What a guest's calls reach. One value serves one run.
 ///
 /// The executor bounds what the guest may write before it calls these; an implementation only has to
-/// keep it. Calls come from the run's own task and never at the same time.
+/// keep it. Calls come from the run's own task, one at a time, except for [`RunHost::http_call`],
+/// [`RunHost::http_result`] and [`RunHost::denied`]: those also come from the tasks that carry requests out,
+/// at the same time as any other.
 pub trait RunHost: Send + Sync {
     /// Who the run is.
     fn facts(&self) -> &RunFacts;
@@ -146,6 +197,31 @@ pub trait RunHost: Send + Sync {
 
     /// Records that a host call was refused.
     fn denied(&self, denial: Denial<'_>);
+
+    /// Gives the next request of the guest its id. Nothing is recorded yet.
+    fn next_http_call(&self) -> HttpCallId;
+
+    /// Records that a request is about to be sent. One whose effect is [`HttpEffect::Write`] is durable
+    /// when the future is ready.
+    ///
+    /// # Errors
+    /// The record cannot be written, or has no room for the request, which then must not be sent.
+    fn http_call<'a>(
+        &'a self,
+        id: &'a HttpCallId,
+        request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<(), RecordRefused>>;
+
+    /// Records how a request ended: with a response, or with the reason why there is none.
+    ///
+    /// # Errors
+    /// The record cannot be written, or has no room for the response, which the guest then must not see.
+    fn http_result(
+        &self,
+        id: &HttpCallId,
+        outcome: Result<HttpResponse<'_>, &str>,
+        duration_micros: u64,
+    ) -> Result<(), RecordRefused>;
 }
 
 /// A host for calls that are on no record, such as `describe`.
@@ -180,4 +256,25 @@ impl RunHost for Unrecorded {
     fn exit(&self, _node_id: &str, _duration_micros: u64, _success: bool) {}
 
     fn denied(&self, _denial: Denial<'_>) {}
+
+    fn next_http_call(&self) -> HttpCallId {
+        HttpCallId::default()
+    }
+
+    fn http_call<'a>(
+        &'a self,
+        _id: &'a HttpCallId,
+        _request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<(), RecordRefused>> {
+        Box::pin(std::future::ready(Err(RecordRefused::Unavailable)))
+    }
+
+    fn http_result(
+        &self,
+        _id: &HttpCallId,
+        _outcome: Result<HttpResponse<'_>, &str>,
+        _duration_micros: u64,
+    ) -> Result<(), RecordRefused> {
+        Err(RecordRefused::Unavailable)
+    }
 }

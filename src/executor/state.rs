@@ -5,11 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
 use super::files::Files;
 use super::guest_record::GuestRecord;
+use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::run_host::{Denial, LogOrigin};
 use super::stdio::LineStream;
@@ -48,6 +50,9 @@ pub(crate) struct HostState {
     /// The fuel with which the guest began.
     pub(crate) fuel_given: u64,
     wasi: WasiCtx,
+    http: WasiHttpCtx,
+    /// Its requests, which end with it.
+    outgoing: Outgoing,
     stdout: LineStream,
     stderr: LineStream,
 }
@@ -56,12 +61,13 @@ impl HostState {
     /// The state of a run that may do what `policy` says.
     ///
     /// # Errors
-    /// A folder that was granted cannot be opened.
+    /// A folder that was granted cannot be opened, or a secret that was granted is not there.
     pub(crate) fn new(
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         seed: Seed,
         invocation: Option<Invocation>,
+        http: Arc<Client>,
     ) -> Result<Self, Failure> {
         let stdout = match invocation {
             Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
@@ -71,12 +77,17 @@ impl HostState {
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
         table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
+        let outgoing = Outgoing::new(http, Arc::clone(&policy), Arc::clone(&record))?;
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(FIELDS_BYTES_MAX);
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
             fuel_given: record.budget().remaining(LimitKey::Fuel),
             wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation),
             files: Files::open(&policy, record.budget())?,
+            http,
+            outgoing,
             policy,
             stdout,
             stderr,
@@ -138,6 +149,16 @@ impl WasiView for HostState {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.table,
+        }
+    }
+}
+
+impl WasiHttpView for HostState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.outgoing,
+            table: &mut self.table,
+            ctx: &mut self.http,
         }
     }
 }

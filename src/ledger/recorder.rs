@@ -151,6 +151,12 @@ impl Recorder {
         lock(&self.0.0.core).head
     }
 
+    /// `bytes` with every value replaced that must not stand in a ledger; `None` when there is none. For
+    /// bytes that are encoded before they are recorded, where nobody would find it.
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        self.0.0.shelf.redactions.apply_to_bytes(bytes)
+    }
+
     /// Where the run is: what may be recorded next.
     pub fn state(&self) -> State {
         lock(&self.0.0.core).state.clone()

@@ -2,17 +2,19 @@
 //!
 //! They are looked for in every string of an event, keys and large values included, however the string
 //! is escaped, and replaced before the line is made and before anything is stored beside the ledger.
-//! A value that somebody encoded, split or turned into a number is not found.
+//! A value that somebody encoded, split or turned into a number is not found; bytes that the host itself
+//! encodes are looked through before.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use super::event::Event;
+use super::event::{Event, Origin};
 use super::json::{Json, JsonError};
+use super::payload::{ApprovalSource, CallPhase, Effect, LogLevel, LogStream, RunStatus};
+use crate::config::{Durability, SECRET_BYTES_MIN as VALUE_BYTES_MIN};
+use crate::outcome::OutcomeCode;
 
-/// Bytes of a value at least. A shorter one would be found in what is no secret.
-const VALUE_BYTES_MIN: usize = 6;
 /// Bytes of a value, and of a name, at most.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 const NAME_BYTES_MAX: usize = 64;
@@ -29,6 +31,14 @@ pub enum RedactError {
         name: String,
         /// The value's length.
         bytes: usize,
+    },
+    /// It is a word of the ledger's own, or part of one.
+    #[error("value of {name} is part of {word:?}, a word that ledgers are made of")]
+    Word {
+        /// The value's name.
+        name: String,
+        /// The word.
+        word: String,
     },
     /// The name is to stand in ledgers.
     #[error("malformed name {name:?}: expected 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ -")]
@@ -78,6 +88,16 @@ impl Redactions {
                 bytes: value.len(),
             });
         }
+        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let begins_a_run_id = value.strip_prefix("run_").is_some_and(is_hex);
+        let run_id = begins_a_run_id.then(|| value.to_owned());
+        let mut words = run_id.into_iter().chain(words());
+        if let Some(word) = words.find(|word| word.contains(value)) {
+            return Err(RedactError::Word {
+                name: name.to_owned(),
+                word,
+            });
+        }
         let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         if secrets.iter().any(|secret| *secret.value == *value) {
             return Ok(());
@@ -109,6 +129,22 @@ impl Redactions {
             return Ok(None);
         };
         Ok(Some(Event::decode(event.kind(), &Json::parse(&redacted)?)))
+    }
+
+    /// As [`Redactions::apply`], for bytes that are no event yet.
+    pub(super) fn apply_to_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        let mut clean: Option<Vec<u8>> = None;
+        for Secret { value, replacement } in &*secrets {
+            let current = clean.as_deref().unwrap_or(bytes);
+            if let Some(replaced) = replaced_bytes(current, value.as_bytes(), replacement) {
+                clean = Some(replaced);
+            }
+        }
+        clean
     }
 
     /// The text of a JSON object with every string redacted but the names of its own fields; `None` when
@@ -205,6 +241,68 @@ fn replaced(secrets: &[Secret], text: &str) -> Option<String> {
     clean
 }
 
+/// `bytes` with every `value` replaced; `None` when it has none.
+fn replaced_bytes(bytes: &[u8], value: &[u8], replacement: &str) -> Option<Vec<u8>> {
+    let mut clean: Option<Vec<u8>> = None;
+    let mut rest = bytes;
+    while let Some(at) = find(rest, value) {
+        let out = clean.get_or_insert_default();
+        out.extend_from_slice(rest.get(..at)?);
+        out.extend_from_slice(replacement.as_bytes());
+        rest = rest.get(at + value.len()..)?;
+    }
+    let mut clean = clean?;
+    clean.extend_from_slice(rest);
+    Some(clean)
+}
+
+/// Where `value` begins in `bytes`.
+fn find(bytes: &[u8], value: &[u8]) -> Option<usize> {
+    let first = value.first()?;
+    let mut from = 0;
+    loop {
+        let rest = bytes.get(from..)?;
+        let at = from + rest.iter().position(|byte| byte == first)?;
+        if bytes.get(at..)?.starts_with(value) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// Words that stand in events in places where nothing else may. With one of them replaced, an event
+/// would not be one any more.
+fn words() -> Vec<String> {
+    let kinds = Event::KINDS.iter().map(|kind| (*kind).to_owned());
+    let codes = OutcomeCode::ALL.iter().map(ToString::to_string);
+    let mut words: Vec<String> = kinds.chain(codes).collect();
+    words.push("sha256".to_owned());
+    words.extend(closed_words());
+    words
+}
+
+/// The words of the other closed sets, as they are written.
+fn closed_words() -> Vec<String> {
+    fn spelled<T: serde::Serialize>(words: &[T]) -> impl Iterator<Item = String> {
+        words.iter().filter_map(|word| {
+            let text = serde_json::to_string(word).ok()?;
+            Some(text.trim_matches('"').to_owned())
+        })
+    }
+    use ApprovalSource::{Api, Auto, Cli, Mcp, Timeout, Web};
+    use LogLevel::{Critical, Debug, Error, Info, Trace, Warn};
+    use RunStatus::{Cancelled, Error as Failed, Interrupted, Ok, Suspended};
+    spelled(&[Ok, Failed, Cancelled, Suspended, Interrupted])
+        .chain(spelled(&[Effect::Read, Effect::Idempotent, Effect::Write]))
+        .chain(spelled(&[Trace, Debug, Info, Warn, Error, Critical]))
+        .chain(spelled(&[LogStream::Stdout, LogStream::Stderr]))
+        .chain(spelled(&[CallPhase::Call, CallPhase::Result]))
+        .chain(spelled(&[Cli, Web, Mcp, Api, Timeout, Auto]))
+        .chain(spelled(&[Durability::Sync, Durability::Relaxed]))
+        .chain(spelled(&[Origin::Host, Origin::Guest]))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -238,6 +336,38 @@ mod tests {
             Err(RedactError::TooMany)
         );
         assert_eq!(redactions.add("name", "value-1"), Ok(()));
+    }
+
+    #[test]
+    fn a_word_that_events_are_made_of_is_no_secret() {
+        let redactions = Redactions::default();
+        for value in [
+            "run_started",
+            "_started",
+            "cancelled",
+            "idempotent",
+            "critical",
+            "sha256",
+            "stdout",
+            "interrupted",
+            "skill_error",
+            "run_01",
+        ] {
+            let refused = redactions.add("name", value);
+            assert!(matches!(refused, Err(RedactError::Word { .. })), "{value}");
+        }
+        assert_eq!(redactions.add("name", "run_started!"), Ok(()));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_looked_through_too() {
+        let redactions = redactions();
+        redactions.add("short", "secret").unwrap();
+        let bytes = [b"\xff".as_slice(), SECRET.as_bytes(), b"\xffsecsecretret\0"].concat();
+        let clean = redactions.apply_to_bytes(&bytes).unwrap();
+        assert_eq!(clean, b"\xff[redacted:token]\xffsec[redacted:short]ret\0");
+        assert_eq!(redactions.apply_to_bytes(b"\xffsecre"), None);
+        assert_eq!(redactions.apply_to_bytes(b""), None);
     }
 
     #[test]

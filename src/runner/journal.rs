@@ -1,10 +1,21 @@
 //! Turns what a guest does into events of its run's ledger.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
 
 use super::context::RunContext;
-use crate::executor::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunFacts, RunHost};
-use crate::ledger::{self, Event, Json, LogStream, Origin, RecordError, Recorder};
+use crate::executor::{
+    Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    RecordRefused, RunFacts, RunHost,
+};
+use crate::ledger::{
+    self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
+};
 use crate::limits::LimitReached;
 use crate::telemetry::chain;
 
@@ -14,6 +25,10 @@ pub(super) struct Journal {
     facts: RunFacts,
     /// Steps entered so far; the number is part of a step's id.
     steps: AtomicU64,
+    /// Steps that were entered and not left, the innermost last.
+    open_steps: Mutex<Vec<String>>,
+    /// Requests made so far; the number is part of a request's id.
+    http_calls: AtomicU64,
 }
 
 impl Journal {
@@ -28,11 +43,17 @@ impl Journal {
                 attempt: 1,
             },
             steps: AtomicU64::new(0),
+            open_steps: Mutex::default(),
+            http_calls: AtomicU64::new(0),
         }
     }
 
     fn record(&self, origin: Origin, event: impl Into<Event>) -> Result<u64, RecordRefused> {
-        match self.recorder.record(origin, &event.into()) {
+        self.recorded(self.recorder.record(origin, &event.into()))
+    }
+
+    fn recorded(&self, outcome: Result<Appended, RecordError>) -> Result<u64, RecordRefused> {
+        match outcome {
             Ok(appended) => Ok(appended.seq),
             Err(RecordError::Poisoned(failure)) => {
                 // The recorder keeps the failure: the run's terminal event meets it again.
@@ -42,6 +63,26 @@ impl Journal {
             Err(refused) => Err(RecordRefused::Invalid {
                 reason: chain(&refused),
             }),
+        }
+    }
+
+    fn open_steps(&self) -> MutexGuard<'_, Vec<String>> {
+        self.open_steps
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A body as the ledger has it, and whether that is base64. Secrets are taken out first: in base64
+    /// nobody finds them.
+    fn body(&self, body: &[u8]) -> (Option<Text>, bool) {
+        let body: Cow<'_, [u8]> = match self.recorder.redact_bytes(body) {
+            Some(redacted) => redacted.into(),
+            None => body.into(),
+        };
+        match std::str::from_utf8(&body) {
+            Ok("") => (None, false),
+            Ok(text) => (Some(text.into()), false),
+            Err(_not_text) => (Some(STANDARD.encode(&body).into()), true),
         }
     }
 }
@@ -100,10 +141,17 @@ impl RunHost for Journal {
             node_name: name.to_owned(),
             span_id: None,
         };
-        self.record(Origin::Guest, enter).map(|_seq| node_id)
+        self.record(Origin::Guest, enter)?;
+        self.open_steps().push(node_id.clone());
+        Ok(node_id)
     }
 
     fn exit(&self, node_id: &str, duration_micros: u64, success: bool) {
+        let mut open = self.open_steps();
+        if let Some(index) = open.iter().rposition(|open| open == node_id) {
+            open.remove(index);
+        }
+        drop(open);
         let exit = ledger::NodeExit {
             node_id: node_id.to_owned(),
             duration_micros,
@@ -120,6 +168,67 @@ impl RunHost for Journal {
             ..ledger::Denied::default()
         };
         let _kept_by_the_recorder = self.record(Origin::Host, denied);
+    }
+
+    fn next_http_call(&self) -> HttpCallId {
+        let n = self.http_calls.fetch_add(1, Ordering::Relaxed) + 1;
+        HttpCallId {
+            call_id: format!("http#{n}"),
+            node_id: self.open_steps().last().cloned().unwrap_or_default(),
+        }
+    }
+
+    fn http_call<'a>(
+        &'a self,
+        id: &'a HttpCallId,
+        request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<(), RecordRefused>> {
+        let (body, base64) = self.body(request.body);
+        let effect = match request.effect {
+            HttpEffect::Read => Effect::Read,
+            HttpEffect::Idempotent => Effect::Idempotent,
+            HttpEffect::Write => Effect::Write,
+        };
+        let call = Event::from(ledger::HttpCall {
+            call_id: id.call_id.clone(),
+            node_id: id.node_id.clone(),
+            method: request.method.to_owned(),
+            url: request.url.into(),
+            headers: Json::from_serialize(request.headers).ok(),
+            body,
+            base64,
+            effect,
+        });
+        Box::pin(async move {
+            let recorded = match effect {
+                Effect::Write => self.recorder.record_durable(Origin::Host, &call).await,
+                Effect::Read | Effect::Idempotent => self.recorder.record(Origin::Host, &call),
+            };
+            self.recorded(recorded).map(|_seq| ())
+        })
+    }
+
+    fn http_result(
+        &self,
+        id: &HttpCallId,
+        outcome: Result<HttpResponse<'_>, &str>,
+        duration_micros: u64,
+    ) -> Result<(), RecordRefused> {
+        let mut result = ledger::HttpResult {
+            call_id: id.call_id.clone(),
+            node_id: id.node_id.clone(),
+            duration_micros: Some(duration_micros),
+            ..ledger::HttpResult::default()
+        };
+        match outcome {
+            Ok(response) => {
+                result.status = Some(response.status);
+                result.headers = Json::from_serialize(response.headers).ok();
+                (result.body, result.base64) = self.body(response.body);
+            }
+            Err(reason) => result.error = Some(reason.into()),
+        }
+        self.record(Origin::Host, result).map(|_seq| ())
     }
 }
 

@@ -24,7 +24,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use crate::executor::{Descriptor, EngineError, Failure, OperationDescriptor, RefusedFunction};
+pub use crate::executor::{
+    Descriptor, EngineError, Failure, HttpOptions, OperationDescriptor, RefusedFunction, Resolve,
+    SystemResolver,
+};
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
 pub use error::{FailedRun, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};

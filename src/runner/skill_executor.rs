@@ -15,7 +15,7 @@ use crate::capability::{Grant, GrantSource, Policy};
 use crate::clock::Clock;
 use crate::config::{Admission, Config, Grants, Loading};
 use crate::executor::{
-    Call, Descriptor, Engine, EngineError, EngineOptions, Failure, LoadError, Program,
+    Call, Descriptor, Engine, EngineError, EngineOptions, Failure, HttpOptions, LoadError, Program,
 };
 use crate::ledger::Json;
 use crate::limits::{LimitError, Limits, Source};
@@ -51,6 +51,8 @@ pub struct SkillExecutorOptions {
     /// Where compiled components are kept for the next process; nowhere when it is not given. It is
     /// made for its owner alone when there is none.
     pub cache_dir: Option<PathBuf>,
+    /// How outgoing requests are carried out.
+    pub http: HttpOptions,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -66,11 +68,13 @@ impl SkillExecutorOptions {
             instances_max: Admission::default().at_once_max,
             loading: Loading::default(),
             cache_dir: None,
+            http: HttpOptions::default(),
             clock,
         }
     }
 
-    /// What the operator configured.
+    /// What the operator configured, but for what is in other files: secrets and certificates, which
+    /// [`Config::read_secrets`] and [`Config::read_ca_file`] read.
     pub fn from_config(config: &Config, skills: impl Into<SkillSet>, clock: Clock) -> Self {
         Self {
             skills: skills.into(),
@@ -80,6 +84,7 @@ impl SkillExecutorOptions {
             instances_max: config.runs.at_once_max,
             loading: config.loading,
             cache_dir: Some(config.cache_dir()),
+            http: HttpOptions::from(&config.http),
             clock,
         }
     }
@@ -96,6 +101,7 @@ impl SkillExecutor {
             limits: options.limits.clone(),
             loading: options.loading,
             cache_dir: options.cache_dir,
+            http: options.http,
             clock: options.clock,
         })?;
         Ok(Self {

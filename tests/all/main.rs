@@ -9,6 +9,7 @@ mod files;
 mod guests;
 mod harness;
 mod house;
+mod http;
 mod ledger;
 mod policy;
 mod registry;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests, by package name. Each must have a module of that name in `tests/all/guests`.
-const GUESTS: &[&str] = &["calc", "command", "greet", "notes", "probe"];
+const GUESTS: &[&str] = &["calc", "command", "fetch", "greet", "notes", "probe"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -5,6 +5,7 @@ mod files;
 mod host_calls;
 mod hostile;
 mod network;
+mod http;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -82,6 +83,20 @@ enum Verb {
     ReadFile { path: String },
     /// Writes a file as programs do.
     WriteFile { path: String, text: String },
+    /// Makes one request.
+    Http(http::Wanted),
+    /// Makes requests, one after another.
+    HttpEach { urls: Vec<String> },
+    /// Makes requests, all at once.
+    HttpAtOnce { urls: Vec<String> },
+    /// Makes a request and does not wait for the response.
+    HttpLeave { url: String, drop: bool },
+    /// Makes requests and reads none of the responses.
+    HttpHoard { url: String, requests: u64 },
+    /// Makes a request whose body ends with trailers, or without an end.
+    HttpOddBody { url: String, trailers: bool },
+    /// Asks for the addresses of a name.
+    LookUp { name: String },
 }
 
 impl Skill for Probe {
@@ -146,6 +161,13 @@ impl Skill for Probe {
             Verb::Sockets { name } => Ok(network::sockets(&name)),
             Verb::ReadFile { path } => files::read(&path),
             Verb::WriteFile { path, text } => files::write(&path, &text),
+            Verb::Http(wanted) => http::one(wanted),
+            Verb::HttpEach { urls } => Ok(http::each(&urls)),
+            Verb::HttpAtOnce { urls } => Ok(http::at_once(&urls)),
+            Verb::HttpLeave { url, drop } => http::leave(&url, drop),
+            Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
+            Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
+            Verb::LookUp { name } => Ok(http::look_up(&name)),
         }
     }
 }

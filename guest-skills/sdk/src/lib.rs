@@ -48,6 +48,7 @@ pub mod bindings {
 }
 
 mod error;
+pub mod http;
 pub mod log;
 pub mod recorder;
 

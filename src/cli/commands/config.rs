@@ -9,9 +9,10 @@ use crate::cli::args::ConfigCommand;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
-use crate::config::{CONFIG_FILE, Config, SecretSource};
+use crate::config::{CONFIG_FILE, Config, Secret, SecretSource};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::registry::{Registry, RegistryError, Severity};
+use crate::telemetry::chain;
 
 pub(crate) fn config(
     command: &ConfigCommand,
@@ -104,6 +105,13 @@ fn settings(config: &Config) -> Vec<Setting> {
             },
         ),
     ]);
+    settings.extend(grants_and_network(config));
+    settings
+}
+
+/// What the operator grants, and what goes out: sections that are empty by default.
+fn grants_and_network(config: &Config) -> Vec<Setting> {
+    let mut settings = Vec::new();
     let list = |key: String, capabilities: &[Capability]| {
         Setting::new(key, joined(capabilities), CONFIGURED)
     };
@@ -122,6 +130,10 @@ fn settings(config: &Config) -> Vec<Setting> {
             Setting::new(format!("secrets.{name}"), secret(source), CONFIGURED)
         }),
     );
+    if let Some(file) = &config.http.ca_file {
+        let file = file.display().to_string();
+        settings.push(Setting::new("http.ca_file", file, CONFIGURED));
+    }
     if !config.http.addresses_allowed.is_empty() {
         let networks = joined(&config.http.addresses_allowed);
         settings.push(Setting::new("http.addresses_allowed", networks, CONFIGURED));
@@ -276,31 +288,22 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
         }
     }
     for (name, source) in &config.secrets {
-        if let Some(problem) = missing(source) {
+        if let Err(error) = Secret::read(&config.home, name, source) {
             findings.push(Finding {
                 severity: Severity::Error,
                 key: format!("secrets.{name}"),
-                problem,
+                problem: chain(&error),
             });
         }
     }
-    Ok(findings)
-}
-
-/// Why a secret cannot be had.
-fn missing(source: &SecretSource) -> Option<String> {
-    match (&source.file, &source.env) {
-        (Some(file), _) => {
-            let opened = std::fs::File::open(file);
-            opened
-                .err()
-                .map(|error| format!("{}: {error}", file.display()))
-        }
-        (None, Some(env)) if std::env::var_os(env).is_none() => {
-            Some(format!("the variable {env} is not set"))
-        }
-        _ => None,
+    if let Err(error) = config.read_ca_file() {
+        findings.push(Finding {
+            severity: Severity::Error,
+            key: "http.ca_file".to_owned(),
+            problem: chain(&error),
+        });
     }
+    Ok(findings)
 }
 
 /// Why a grant cannot be carried out on this machine.

@@ -45,7 +45,8 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let run_id = args.run_id.unwrap_or_else(RunId::generate);
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
-    let executor = assemble::executor(source.registry, config, &clock)?;
+    let http = assemble::http(config, &store)?;
+    let executor = assemble::executor(source.registry, config, &clock, http)?;
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
         executor: Arc::new(executor),

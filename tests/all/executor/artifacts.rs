@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skillrun::clock::Clock;
-use skillrun::executor::{Engine, EngineOptions, LoadError, Program};
+use skillrun::executor::{Engine, EngineOptions, HttpOptions, LoadError, Program};
 use skillrun::ledger::Digest;
 use skillrun::limits::Limits;
 
@@ -39,6 +39,7 @@ impl Shared {
             limits,
             loading: PATIENT,
             cache_dir: Some(self.dir()),
+            http: HttpOptions::default(),
             clock: Clock::system(),
         })
         .unwrap()

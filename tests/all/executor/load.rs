@@ -49,6 +49,11 @@ async fn a_component_of_another_kind_is_named_with_what_it_exports() {
         missing.to_string().contains("acme:db/store@1.2.3"),
         "{missing}"
     );
+    for unlinked in ["wasi:http/incoming-handler@0.2.0", "wasi:http/types@0.3.0"] {
+        let import = component(&format!(r#"(component (import "{unlinked}" (instance)))"#));
+        let missing = load(&engine, &import).await.err().unwrap();
+        assert!(missing.to_string().contains(unlinked), "{missing}");
+    }
     let newer = component(r#"(component (import "skillrun:skill/tools@0.9.0" (instance)))"#);
     let newer = load(&engine, &newer).await.err().unwrap();
     assert!(

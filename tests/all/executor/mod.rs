@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use skillrun::clock::Clock;
 use skillrun::config::Loading;
-use skillrun::executor::{Call, Engine, EngineOptions, LoadError, Program, Unrecorded};
+use skillrun::executor::{
+    Call, Engine, EngineOptions, HttpOptions, LoadError, Program, Unrecorded,
+};
 use skillrun::ledger::Digest;
 use skillrun::limits::{Budget, LimitOverrides, Limits, Source};
 use skillrun_test_artifacts::PROBE;
@@ -35,6 +37,7 @@ fn engine(instances_max: usize, limits: Limits) -> Engine {
         limits,
         loading: PATIENT,
         cache_dir: None,
+        http: HttpOptions::default(),
         clock: Clock::system(),
     })
     .unwrap()
@@ -46,6 +49,7 @@ fn engine_with(loading: Loading) -> Engine {
         limits: limits(&[]),
         loading,
         cache_dir: None,
+        http: HttpOptions::default(),
         clock: Clock::system(),
     })
     .unwrap()

@@ -2,6 +2,7 @@
 
 mod calc;
 mod command;
+mod fetch;
 mod greet;
 mod notes;
 mod probe;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
 use skillrun::config::Loading;
-use skillrun::executor::{Call, Engine, EngineOptions, Unrecorded};
+use skillrun::executor::{Call, Engine, EngineOptions, HttpOptions, Unrecorded};
 use skillrun::limits::{Budget, Limits};
 
 use super::{root, succeed, tool};
@@ -24,6 +24,7 @@ async fn runs_as_operations(component: &Path) {
         limits: limits.clone(),
         loading: Loading::default(),
         cache_dir: None,
+        http: HttpOptions::default(),
         clock: Clock::system(),
     })
     .unwrap();

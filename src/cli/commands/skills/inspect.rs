@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, Limits};
 use crate::registry::Registry;
-use crate::runner::{Executor, OperationDescriptor, RefusedFunction, Terms};
+use crate::runner::{Executor, HttpOptions, OperationDescriptor, RefusedFunction, Terms};
 use crate::telemetry::chain;
 
 /// A skill, seen closely.
@@ -56,7 +56,12 @@ pub(super) async fn inspect(
         Some(skill) => Registry::of([skill]),
         None => source.registry.clone(),
     };
-    let executor = assemble::executor(registry.clone(), config, &Clock::system())?;
+    let executor = assemble::executor(
+        registry.clone(),
+        config,
+        &Clock::system(),
+        HttpOptions::default(),
+    )?;
     let profile = executor.profile(name, &Terms::default())?;
     let descriptor = match registry.get(name) {
         Some(skill) if skill.component.is_none() => None,

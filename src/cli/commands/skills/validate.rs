@@ -11,6 +11,7 @@ use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::registry::{self, Finding, Position, Registry, Severity};
+use crate::runner::HttpOptions;
 use crate::telemetry::chain;
 
 pub(super) async fn validate(
@@ -60,7 +61,12 @@ pub(super) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<O
         return Ok(None);
     };
     let name = skill.name.to_string();
-    let executor = assemble::executor(Registry::of([skill]), config, &Clock::system())?;
+    let executor = assemble::executor(
+        Registry::of([skill]),
+        config,
+        &Clock::system(),
+        HttpOptions::default(),
+    )?;
     Ok(executor.describe(&name).await.err().map(|error| Found {
         severity: Severity::Error,
         file: component.path,

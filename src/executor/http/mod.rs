@@ -1,0 +1,121 @@
+//! Outgoing requests of guests: `wasi:http/outgoing-handler`.
+//!
+//! A request is normalised, held to the run's policy, collected, put on record, sent by the host to an
+//! address that was checked, and answered from the record's side of the wire: the guest sees a response
+//! when it is whole and on record. Nothing is kept between two requests: no connection, no cookie, no
+//! session of TLS, no answer to a look-up. A connection that one run left open would tell the next one
+//! about it, by its speed if by nothing else.
+//!
+//! * `outgoing.rs`: the requests of one run, from the guest's call to the policy's answer.
+//! * `exchange.rs`: one request that the policy allows, from its body to its response.
+//! * `calls.rs`: which requests are on record without a result, so that each gets one.
+//! * `fields.rs`: header fields, bounded, with secrets put in.
+//! * `resolve.rs`: from a granted name to addresses that may be connected to.
+//! * `wire.rs`: connecting, TLS and one HTTP/1.1 exchange.
+//! * `error.rs`: why there is no response, for the guest and for the record.
+
+mod calls;
+mod error;
+mod exchange;
+mod fields;
+mod outgoing;
+mod resolve;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::LinkOptions;
+use wasmtime_wasi_http::p2::bindings::http::outgoing_handler::Host;
+use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
+use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
+use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
+
+use super::state::HostState;
+use crate::config::{self, Secret};
+
+pub(crate) use self::fields::FIELDS_BYTES_MAX;
+pub(crate) use self::outgoing::Outgoing;
+pub use self::resolve::{Resolve, SystemResolver};
+pub(crate) use self::wire::Client;
+
+/// The interface whose one function counts as a host call.
+const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
+
+/// How outgoing requests are carried out.
+#[derive(Clone)]
+pub struct HttpOptions {
+    /// Networks that a granted name may resolve to although they are not public.
+    pub addresses_allowed: Vec<IpNet>,
+    /// Certificates in DER form that are trusted beside those of the system.
+    pub ca_certificates: Vec<Vec<u8>>,
+    /// What the host puts into requests of skills that have `secret:NAME`. Whoever sets them keeps
+    /// their values out of ledgers, which `Store::redact` does.
+    pub secrets: Vec<Secret>,
+    /// Who knows the addresses of a name.
+    pub resolver: Arc<dyn Resolve>,
+}
+
+impl From<&config::Http> for HttpOptions {
+    /// What stands in the configuration itself.
+    fn from(http: &config::Http) -> Self {
+        Self {
+            addresses_allowed: http.addresses_allowed.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            addresses_allowed: Vec::new(),
+            ca_certificates: Vec::new(),
+            secrets: Vec::new(),
+            resolver: Arc::new(SystemResolver),
+        }
+    }
+}
+
+impl fmt::Debug for HttpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOptions")
+            .field("addresses_allowed", &self.addresses_allowed)
+            .field("ca_certificates", &self.ca_certificates.len())
+            .field("secrets", &self.secrets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Links `wasi:http`, its handler of incoming requests apart.
+pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    let options = LinkOptions::default();
+    types::add_to_linker::<_, WasiHttp>(linker, &(&options).into(), HostState::http)?;
+    let mut handler = linker.instance(OUTGOING_HANDLER)?;
+    handler.func_wrap(
+        "handle",
+        |mut store,
+         (request, options): (
+            Resource<HostOutgoingRequest>,
+            Option<Resource<RequestOptions>>,
+        )| {
+            let state: &mut HostState = store.data_mut();
+            state.count_host_call()?;
+            handle(state, request, options).map(|handled| (handled,))
+        },
+    )
+}
+
+/// What the binding's own function does. It cannot end the instance, which a limit that is reached must.
+fn handle(
+    state: &mut HostState,
+    request: Resource<HostOutgoingRequest>,
+    options: Option<Resource<RequestOptions>>,
+) -> wasmtime::Result<Result<Resource<HostFutureIncomingResponse>, ErrorCode>> {
+    match state.http().handle(request, options) {
+        Ok(response) => Ok(Ok(response)),
+        Err(error) => error.downcast().map(Err),
+    }
+}

@@ -1,0 +1,235 @@
+//! The requests of one run, from the guest's call to the policy's answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::request::Parts;
+use tokio::sync::Semaphore;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+use super::calls::Calls;
+use super::error::ExchangeError;
+use super::exchange::Exchange;
+use super::wire::Client;
+use crate::capability::{Capability, Policy, Target, TargetError};
+use crate::config::Secret;
+use crate::executor::failure::Failure;
+use crate::executor::guest_record::GuestRecord;
+use crate::executor::run_host::Denial;
+use crate::limits::{Limit, LimitKey};
+use crate::outcome::OutcomeCode;
+
+/// Bytes that a guest may write into the body of a request at a time, of which two are kept until the
+/// request is carried out. Protects the host's heap from a guest that makes many and hands in none.
+const WRITE_BYTES_MAX: usize = 16 * 1024;
+
+/// The requests of one run. They end with it: what is dropped with this is neither sent nor waited for.
+pub(crate) struct Outgoing(Arc<Requests>);
+
+/// What the requests of one run share.
+pub(super) struct Requests {
+    pub(super) client: Arc<Client>,
+    pub(super) record: Arc<GuestRecord>,
+    policy: Arc<Policy>,
+    /// The secrets that the run has, in the order in which they are put into a request.
+    pub(super) secrets: Vec<Secret>,
+    /// One permit for each request that may go on.
+    pub(super) places: Semaphore,
+    pub(super) unread: Arc<Unread>,
+    pub(super) calls: Arc<Calls>,
+}
+
+impl Outgoing {
+    /// The requests of a run that may do what `policy` says.
+    ///
+    /// # Errors
+    /// It has a secret that is not configured.
+    pub(crate) fn new(
+        client: Arc<Client>,
+        policy: Arc<Policy>,
+        record: Arc<GuestRecord>,
+    ) -> Result<Self, Failure> {
+        let parallel = record.limits().value(LimitKey::ParallelCalls);
+        let limit = record.limits().get(LimitKey::HttpResponseBytes);
+        Ok(Self(Arc::new(Requests {
+            secrets: secrets(&client, &policy)?,
+            places: Semaphore::new(usize::try_from(parallel).unwrap_or(1)),
+            unread: Arc::new(Unread {
+                bytes: AtomicU64::new(0),
+                bytes_max: limit.value.saturating_mul(parallel),
+                limit,
+            }),
+            calls: Arc::new(Calls::new(Arc::clone(&record))),
+            client,
+            policy,
+            record,
+        })))
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.0.calls.finish();
+    }
+}
+
+/// The secrets that the policy names, the narrowest last.
+fn secrets(client: &Client, policy: &Policy) -> Result<Vec<Secret>, Failure> {
+    let mut found = Vec::new();
+    for capability in &policy.effective {
+        let Capability::Secret { name } = capability else {
+            continue;
+        };
+        let mut configured = client.options.secrets.iter();
+        let secret = configured.find(|secret| secret.name() == name);
+        found.push(secret.cloned().ok_or_else(|| Failure {
+            hint: Some(format!("add a section [secrets.{name}] to config.toml")),
+            ..Failure::new(
+                OutcomeCode::LoadError,
+                format!("{capability} is granted and not configured"),
+            )
+        })?);
+    }
+    found.sort_by_key(Secret::narrowness);
+    Ok(found)
+}
+
+impl WasiHttpHooks for Outgoing {
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _trailers: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Response, Error>> + Send> {
+        let (head, body) = request.into_parts();
+        let target = match self.0.allowed(&head) {
+            Ok(target) => target,
+            Err(denied) => return Box::new(std::future::ready(Err(denied.into()))),
+        };
+        let exchange = Exchange {
+            id: self.0.record.host().next_http_call(),
+            requests: Arc::clone(&self.0),
+            target,
+            headers: head.headers,
+            times: options.unwrap_or_default(),
+        };
+        Box::new(async move { Ok(exchange.carry_out(body).await?) })
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        WRITE_BYTES_MAX
+    }
+
+    // A scheme that cannot be granted is refused with all else that cannot, and on record.
+    fn is_supported_scheme(&mut self, _scheme: &http::uri::Scheme) -> bool {
+        true
+    }
+}
+
+/// A response, and what is still to be done for it, which is nothing.
+pub(super) type Response = (
+    http::Response<WasiBody>,
+    Box<dyn Future<Output = Result<(), Error>> + Send>,
+);
+
+impl Requests {
+    /// The normalised target of a request, if the policy allows it. What it does not allow is on record.
+    fn allowed(&self, head: &Parts) -> Result<Target, ExchangeError> {
+        let uri = &head.uri;
+        let method = head.method.as_str();
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let path_and_query = uri.path_and_query().map_or("", |path| path.as_str());
+        let target = match Target::parse(method, scheme, authority, path_and_query) {
+            Ok(target) => target,
+            Err(error) => {
+                self.record.denied(Denial {
+                    capability: &format!("net:{scheme}://{authority}/#{method}"),
+                    rule: &error.to_string(),
+                    wanted: &format!("{method} {scheme}://{authority}{path_and_query}"),
+                });
+                return Err(match error {
+                    TargetError::TooLong => ExchangeError::UrlTooLong,
+                    _ => ExchangeError::Denied,
+                });
+            }
+        };
+        if let Err(denied) = self.policy.allows(&target) {
+            self.denied(&target, &denied.capability.to_string(), &denied.rule);
+            return Err(ExchangeError::Denied);
+        }
+        Ok(target)
+    }
+
+    /// Puts on record that a request is not made.
+    pub(super) fn denied(&self, target: &Target, capability: &str, rule: &str) {
+        self.record.denied(Denial {
+            capability,
+            rule,
+            wanted: &target.to_string(),
+        });
+    }
+}
+
+/// The responses that a guest has asked for and not read yet. Protects the host's heap from a guest
+/// that never reads any.
+pub(super) struct Unread {
+    bytes: AtomicU64,
+    bytes_max: u64,
+    /// What one of them may have.
+    limit: Limit,
+}
+
+impl Unread {
+    /// A response of which nothing came yet.
+    pub(super) fn hold(self: &Arc<Self>) -> Hold {
+        Hold {
+            unread: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+}
+
+/// The part of it that one response takes.
+pub(super) struct Hold {
+    unread: Arc<Unread>,
+    bytes: u64,
+}
+
+impl Hold {
+    /// Whether `bytes` more can be taken in.
+    pub(super) fn check(&self, bytes: u64) -> Result<(), ExchangeError> {
+        if self.bytes.saturating_add(bytes) > self.unread.limit.value {
+            return Err(self.full());
+        }
+        Ok(())
+    }
+
+    /// Takes in `bytes` more.
+    pub(super) fn add(&mut self, bytes: u64) -> Result<(), ExchangeError> {
+        self.check(bytes)?;
+        let taken = self
+            .unread
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+                all.checked_add(bytes)
+                    .filter(|&all| all <= self.unread.bytes_max)
+            });
+        taken.map_err(|_| self.full())?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn full(&self) -> ExchangeError {
+        ExchangeError::Body {
+            key: LimitKey::HttpResponseBytes,
+            limit: self.unread.limit,
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.unread.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
