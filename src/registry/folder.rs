@@ -104,8 +104,11 @@ pub(super) fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Probl
     if !metadata.is_file() {
         return Err(Problem::NotAFile);
     }
+    if metadata.len() > bytes_max {
+        return Err(Problem::TooLarge { bytes_max });
+    }
     let mut bytes = Vec::new();
-    // The size can change while the file is read, so it is the reading that is bounded.
+    // The size can change while the file is read, so the reading is bounded too.
     file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(Problem::Unreadable)?;

@@ -1,14 +1,17 @@
 //! A home folder with skills in it, and the real binary working on it.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use skillrun::ledger::Digest;
 use skillrun_test_artifacts::Guest;
 use tempfile::TempDir;
 
@@ -61,6 +64,45 @@ impl Home {
             }
         }
         fs::copy(guest.wasm, skill.join("skill.wasm")).unwrap();
+        self.warm(guest);
+    }
+
+    /// Puts into the cache what a guest is compiled to, so that not every test compiles it anew. It was
+    /// compiled by the binary itself, for a home that all tests share.
+    fn warm(&self, guest: &Guest) {
+        static COMPILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warm");
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = compiled.entry(guest.name).or_insert_with(|| {
+            let mut inspect = self.command(&["skills", "inspect", guest.wasm]);
+            let inspected = inspect.env("SKILLRUN_HOME", &shared).output().unwrap();
+            assert!(inspected.status.success(), "{inspected:?}");
+            Digest::of(&fs::read(guest.wasm).unwrap()).to_string()
+        });
+        let cache = self.path().join("cache");
+        DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(&cache)
+            .unwrap();
+        for entry in fs::read_dir(shared.join("cache")).unwrap() {
+            let entry = entry.unwrap();
+            if entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(digest.as_str())
+            {
+                fs::copy(entry.path(), cache.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+
+    /// Writes a skill's skill.toml, and accepts the skill as it is then.
+    #[track_caller]
+    pub(crate) fn write_manifest(&self, skill: &str, toml: &str) {
+        fs::write(self.skill(skill).join("skill.toml"), toml).unwrap();
+        let accepted = self.skillrun(&["skills", "pin", skill, "--accept"]);
+        assert_eq!(accepted.exit, Some(0), "{accepted:?}");
     }
 
     /// Writes config.toml.

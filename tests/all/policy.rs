@@ -149,7 +149,7 @@ fn c15_every_surface_gives_what_is_asked_for_and_granted() {
     let home = Home::new(&[PROBE]);
     for row in rows(dir) {
         let manifest = format!("[capabilities]\nrequest = {}\n", json!(row.request));
-        fs::write(home.skill("probe").join("skill.toml"), manifest).unwrap();
+        home.write_manifest("probe", &manifest);
         home.configure(&format!(
             "[capabilities]\ngrant = {}\n[skills.probe]\ngrant = {}\n",
             json!(row.config),

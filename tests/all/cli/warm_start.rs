@@ -169,11 +169,7 @@ fn a_component_that_needs_more_memory_than_it_may_have_is_told_how_much_and_by_w
     );
 
     home.configure("");
-    fs::write(
-        home.skill("greedy").join("skill.toml"),
-        "[limits]\nmemory_bytes = 60_000",
-    )
-    .unwrap();
+    home.write_manifest("greedy", "[limits]\nmemory_bytes = 60_000");
     let (document, exit) = home.run_json("greedy", &json!({}));
     assert_eq!(
         (&document["code"], exit),

@@ -62,7 +62,7 @@ fn nothing_of_skillruns_own_is_given_away() {
     }
     let secret = place.path().join("secrets/token");
     fs::create_dir(place.path().join("secrets")).unwrap();
-    fs::write(&secret, "hush").unwrap();
+    fs::write(&secret, "hush-hush").unwrap();
     home.configure(&format!(
         "[secrets.TOKEN]\nfile = \"{}\"\nurl = \"https://example.com/\"\nheader = \"authorization\"",
         secret.display()

@@ -8,8 +8,6 @@ mod secrets;
 mod server;
 mod tls;
 
-use std::fs;
-
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
 
@@ -25,11 +23,7 @@ fn granted(capabilities: &[&str], config: &str) -> Home {
 /// The same in a home that is there: what is compiled for it is kept.
 fn grant(home: &Home, capabilities: &[&str], config: &str) {
     let list = json!(capabilities);
-    fs::write(
-        home.skill("probe").join("skill.toml"),
-        format!("[capabilities]\nrequest = {list}\n"),
-    )
-    .unwrap();
+    home.write_manifest("probe", &format!("[capabilities]\nrequest = {list}\n"));
     home.configure(&format!("[skills.probe]\ngrant = {list}\n{config}"));
 }
 

@@ -152,8 +152,7 @@ fn the_example_reads_what_it_was_granted() {
         "{document}"
     );
     let capability = json!([server.net("/#GET")]);
-    let manifest = home.skill("fetch").join("skill.toml");
-    std::fs::write(manifest, format!("[capabilities]\nrequest = {capability}")).unwrap();
+    home.write_manifest("fetch", &format!("[capabilities]\nrequest = {capability}"));
     home.configure(&format!("[skills.fetch]\ngrant = {capability}"));
     let (document, exit) = home.run_json("fetch", &json!({ "url": server.url("/page") }));
     assert_eq!(exit, 0, "{document}");
