@@ -274,7 +274,7 @@ fn files_that_are_too_large_are_refused() {
     for (name, bytes_max) in [
         ("SKILL.md", 256 * 1024),
         ("skill.toml", 64 * 1024),
-        ("skill.wasm", 64 * 1024 * 1024),
+        ("skill.wasm", 256 * 1024 * 1024),
     ] {
         let folder = skills.component("greet", COMPONENT, "");
         let file = fs::File::options()
