@@ -6,7 +6,7 @@
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Guest stack, in bytes. Protects the host's stack, which lies behind it on the same fiber.
-const WASM_STACK_BYTES_MAX: usize = 512 * 1024;
+pub(super) const WASM_STACK_BYTES_MAX: usize = 512 * 1024;
 /// A fiber: the guest's stack and 1.5 MiB for the host functions it calls.
 const FIBER_BYTES: usize = 2 * 1024 * 1024;
 

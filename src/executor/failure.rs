@@ -7,6 +7,7 @@ use wasmtime::{GcHeapOutOfMemory, PoolConcurrencyLimitError, Trap, WasmBacktrace
 use wasmtime_wasi::I32Exit;
 
 use super::bindings::skillrun::skill::types::SkillError;
+use super::engine_config::WASM_STACK_BYTES_MAX;
 use super::guest_record::{GuestRecord, cut};
 use super::host::random::TooManyRandomBytes;
 use super::run_host::RecordRefused;
@@ -203,6 +204,10 @@ fn from_words(said: &str, error: &wasmtime::Error, record: &GuestRecord) -> Opti
 fn from_trap(trap: Trap, record: &GuestRecord) -> Failure {
     match trap {
         Trap::OutOfFuel => record.budget().tightest(LimitKey::Fuel).into(),
+        Trap::StackOverflow => {
+            let message = format!("the wasm stack of {WASM_STACK_BYTES_MAX} bytes is exhausted");
+            Failure::new(OutcomeCode::MemoryLimit, message)
+        }
         Trap::Interrupt => record.reached(LimitKey::CpuTimeMs).into(),
         Trap::UnreachableCodeReached => match record.panic_message().take() {
             Some(message) => Failure::new(OutcomeCode::Panic, format!("panicked at {message}")),

@@ -27,6 +27,8 @@ struct Attack {
     tries: &'static str,
     /// The verb and its arguments, as JSON.
     verb: &'static str,
+    /// What it asks for and is granted; `DIR` stands for a folder of the host.
+    grants: &'static [&'static str],
     /// The limit, as it is configured; empty: the default one, or none.
     limit: &'static str,
     /// The outcome code.
@@ -43,7 +45,16 @@ struct Attack {
 fn every_attack_ends_as_the_matrix_says() {
     for attack in ATTACKS {
         let home = Home::new(&[PROBE]);
-        home.configure(&format!("[limits]\n{}", attack.limit));
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), "content").unwrap();
+        let dir = dir.path().display().to_string();
+        let grants = attack.grants.iter().map(|grant| grant.replace("DIR", &dir));
+        let grants = json!(grants.collect::<Vec<_>>());
+        home.write_manifest("probe", &format!("[capabilities]\nrequest = {grants}\n"));
+        home.configure(&format!(
+            "[skills.probe]\ngrant = {grants}\n[limits]\n{}",
+            attack.limit
+        ));
         let verb: Value = serde_json::from_str(attack.verb).unwrap();
         let (document, exit) = home.run_json("probe", &verb);
         assert_eq!(
@@ -105,17 +116,21 @@ fn document() -> PathBuf {
 }
 
 fn matrix() -> String {
-    let mut table = "| a guest that | verb | is held by | and ends as | exit code |\n\
-                     |---|---|---|---|---|\n"
+    let mut table = "| a guest that | verb | may do | is held by | and ends as | exit code |\n\
+                     |---|---|---|---|---|---|\n"
         .to_owned();
     for attack in ATTACKS {
         let limit = match attack.limit {
             "" => attack.says,
             limit => limit,
         };
+        let grants = match attack.grants {
+            [] => "nothing".to_owned(),
+            grants => format!("`{}`", grants.join("`, `")),
+        };
         writeln!(
             table,
-            "| {} | `{}` | `{limit}` | `{}` | {} |",
+            "| {} | `{}` | {grants} | `{limit}` | `{}` | {} |",
             attack.tries, attack.verb, attack.code, attack.exit
         )
         .unwrap();

@@ -53,6 +53,8 @@ enum Verb {
     Alloc {},
     /// Calls itself until the stack ends.
     Recurse {},
+    /// The same with so little in each call that another stack ends first.
+    RecurseThin {},
     /// Executes `unreachable`.
     Trap {},
     /// Panics.
@@ -137,6 +139,7 @@ impl Skill for Probe {
             Verb::Spin {} => hostile::spin(),
             Verb::Alloc {} => hostile::alloc(),
             Verb::Recurse {} => Ok(json!(hostile::recurse(0))),
+            Verb::RecurseThin {} => Ok(json!(hostile::recurse_thin(0))),
             Verb::Trap {} => hostile::trap(),
             Verb::Panic { message } => panic!("{message}"),
             Verb::Exit { code } => std::process::exit(code),

@@ -6,6 +6,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "computes for ever",
         verb: r#"{"verb":"spin"}"#,
+        grants: &[],
         limit: "wall_time_ms = 300",
         code: "time_limit",
         exit: 4,
@@ -14,6 +15,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "computes longer than it may",
         verb: r#"{"verb":"spin"}"#,
+        grants: &[],
         limit: "cpu_time_ms = 200",
         code: "time_limit",
         exit: 4,
@@ -22,6 +24,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "executes more instructions than it may",
         verb: r#"{"verb":"spin"}"#,
+        grants: &[],
         limit: "fuel = 100_000",
         code: "fuel_limit",
         exit: 4,
@@ -30,6 +33,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "waits for an hour",
         verb: r#"{"verb":"sleep","ms":3600000}"#,
+        grants: &[],
         limit: "wall_time_ms = 300",
         code: "time_limit",
         exit: 4,
@@ -38,6 +42,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "takes memory until there is none",
         verb: r#"{"verb":"alloc"}"#,
+        grants: &[],
         limit: "memory_bytes = 16_777_216",
         code: "memory_limit",
         exit: 4,
@@ -46,6 +51,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "calls itself until the stack ends",
         verb: r#"{"verb":"recurse"}"#,
+        grants: &[],
         limit: "",
         code: "trap",
         exit: 1,
@@ -54,6 +60,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "executes `unreachable`",
         verb: r#"{"verb":"trap"}"#,
+        grants: &[],
         limit: "",
         code: "trap",
         exit: 1,
@@ -62,6 +69,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "panics",
         verb: r#"{"verb":"panic","message":"oh no"}"#,
+        grants: &[],
         limit: "",
         code: "panic",
         exit: 1,
@@ -70,6 +78,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "ends its process",
         verb: r#"{"verb":"exit","code":3}"#,
+        grants: &[],
         limit: "",
         code: "trap",
         exit: 1,
@@ -78,6 +87,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "says that it failed",
         verb: r#"{"verb":"fail","message":"no","code":"x"}"#,
+        grants: &[],
         limit: "",
         code: "skill_error",
         exit: 1,
@@ -86,6 +96,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "returns 5 MB",
         verb: r#"{"verb":"output","bytes":5000000}"#,
+        grants: &[],
         limit: "",
         code: "output_limit",
         exit: 4,
@@ -94,6 +105,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "returns 30 MB",
         verb: r#"{"verb":"output","bytes":30000000}"#,
+        grants: &[],
         limit: "",
         code: "output_limit",
         exit: 4,
@@ -102,6 +114,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "hands 30 MB to a host function",
         verb: r#"{"verb":"carry","bytes":30000000}"#,
+        grants: &[],
         limit: "",
         code: "host_call_limit",
         exit: 4,
@@ -110,6 +123,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "hands a string to a host function that is larger than its memory",
         verb: r#"{"verb":"carry","bytes":1073741824}"#,
+        grants: &[],
         limit: "",
         code: "memory_limit",
         exit: 4,
@@ -118,6 +132,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "calls tools again and again",
         verb: r#"{"verb":"tool_flood","calls":1000}"#,
+        grants: &[],
         limit: "host_calls = 50",
         code: "host_call_limit",
         exit: 4,
@@ -126,6 +141,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "asks for 100 MB of random bytes at once",
         verb: r#"{"verb":"random","bytes":100000000}"#,
+        grants: &[],
         limit: "",
         code: "host_call_limit",
         exit: 4,
@@ -134,6 +150,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "holds a million timers",
         verb: r#"{"verb":"hold","resources":1000000}"#,
+        grants: &[],
         limit: "",
         code: "host_call_limit",
         exit: 4,
@@ -142,6 +159,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "uses more of a model than it may",
         verb: r#"{"verb":"report_model","tokens":1001,"cost_usd":0.0}"#,
+        grants: &[],
         limit: "llm_tokens = 1_000",
         code: "host_call_limit",
         exit: 4,
@@ -150,6 +168,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "spends more on a model than it may",
         verb: r#"{"verb":"report_model","tokens":1,"cost_usd":0.02}"#,
+        grants: &[],
         limit: "llm_cost_microusd = 10_000",
         code: "host_call_limit",
         exit: 4,
@@ -158,6 +177,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "reports a model's use at a price below nothing",
         verb: r#"{"verb":"report_model","tokens":1,"cost_usd":-1.0}"#,
+        grants: &[],
         limit: "",
         code: "ok",
         exit: 0,
@@ -166,6 +186,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "adds events without end",
         verb: r#"{"verb":"emit_flood","events":1000}"#,
+        grants: &[],
         limit: "guest_events = 100",
         code: "ok",
         exit: 0,
@@ -174,6 +195,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "adds events of many bytes",
         verb: r#"{"verb":"emit_flood","events":1000}"#,
+        grants: &[],
         limit: "guest_event_bytes = 10_000",
         code: "ok",
         exit: 0,
@@ -182,6 +204,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "calls a tool",
         verb: r#"{"verb":"tool","name":"files__read"}"#,
+        grants: &[],
         limit: "",
         code: "denied",
         exit: 3,
@@ -190,6 +213,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "asks a model",
         verb: r#"{"verb":"model","name":"acme/large"}"#,
+        grants: &[],
         limit: "",
         code: "denied",
         exit: 3,
@@ -198,6 +222,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "asks a person",
         verb: r#"{"verb":"approval"}"#,
+        grants: &[],
         limit: "",
         code: "denied",
         exit: 3,
@@ -206,9 +231,127 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         tries: "hands work to another skill",
         verb: r#"{"verb":"handoff","skill":"greet"}"#,
+        grants: &[],
         limit: "",
         code: "denied",
         exit: 3,
         says: "skill:greet",
+    },
+    Attack {
+        tries: "opens more files than it may",
+        verb: r#"{"verb":"files","calls":[{"call":"open","dir":"/d","path":"f","flags":"r","name":"a"},{"call":"open","dir":"/d","path":"f","flags":"r","name":"b"}]}"#,
+        grants: &["fs:rw:DIR=/d"],
+        limit: "open_files = 2",
+        code: "host_call_limit",
+        exit: 4,
+        says: "open_files limit of 2",
+    },
+    Attack {
+        tries: "writes more to files than it may",
+        verb: r#"{"verb":"files","calls":[{"call":"open","dir":"/d","path":"f","flags":"w","name":"f"},{"call":"write_stream","file":"f","offset":0,"bytes":100000}]}"#,
+        grants: &["fs:rw:DIR=/d"],
+        limit: "file_write_bytes = 50_000",
+        code: "host_call_limit",
+        exit: 4,
+        says: "file_write_bytes limit of 50000",
+    },
+    Attack {
+        tries: "makes a file large without writing it",
+        verb: r#"{"verb":"files","calls":[{"call":"open","dir":"/d","path":"f","flags":"w","name":"f"},{"call":"set_size","file":"f","size":100000}]}"#,
+        grants: &["fs:rw:DIR=/d"],
+        limit: "file_write_bytes = 50_000",
+        code: "host_call_limit",
+        exit: 4,
+        says: "file_write_bytes limit of 50000",
+    },
+    Attack {
+        tries: "reads a file of the host",
+        verb: r#"{"verb":"read_file","path":"/etc/passwd"}"#,
+        grants: &[],
+        limit: "",
+        code: "skill_error",
+        exit: 1,
+        says: "No such file",
+    },
+    Attack {
+        tries: "writes where it may only read",
+        verb: r#"{"verb":"write_file","path":"/d/new","text":"t"}"#,
+        grants: &["fs:ro:DIR=/d"],
+        limit: "",
+        code: "denied",
+        exit: 3,
+        says: "not permitted",
+    },
+    Attack {
+        tries: "leaves its folder by `..`",
+        verb: r#"{"verb":"read_file","path":"/d/../etc/passwd"}"#,
+        grants: &["fs:ro:DIR=/d"],
+        limit: "",
+        code: "denied",
+        exit: 3,
+        says: "not permitted",
+    },
+    Attack {
+        tries: "opens sockets",
+        verb: r#"{"verb":"sockets","name":"example.com"}"#,
+        grants: &[],
+        limit: "",
+        code: "ok",
+        exit: 0,
+        says: "access-denied",
+    },
+    Attack {
+        tries: "looks up a name",
+        verb: r#"{"verb":"look_up","name":"example.com"}"#,
+        grants: &[],
+        limit: "",
+        code: "ok",
+        exit: 0,
+        says: "Permission denied",
+    },
+    Attack {
+        tries: "asks a server that was not granted",
+        verb: r#"{"verb":"http","url":"http://example.com/"}"#,
+        grants: &["net:http://example.org/#GET"],
+        limit: "",
+        code: "denied",
+        exit: 3,
+        says: "HttpRequestDenied",
+    },
+    Attack {
+        tries: "asks the machine itself under a granted name",
+        verb: r#"{"verb":"http","url":"http://localhost/"}"#,
+        grants: &["net:http://localhost/#GET"],
+        limit: "",
+        code: "denied",
+        exit: 3,
+        says: "DestinationIpProhibited",
+    },
+    Attack {
+        tries: "sends a larger body than it may",
+        verb: r#"{"verb":"http","method":"POST","url":"http://192.0.2.1/","body_bytes":2000}"#,
+        grants: &["net:http://192.0.2.1/#POST"],
+        limit: "http_request_bytes = 1_000",
+        code: "skill_error",
+        exit: 1,
+        says: "HttpRequestBodySize(Some(1000))",
+    },
+    Attack {
+        tries: "sends requests again and again",
+        verb: r#"{"verb":"http_each","urls":["http://a.example/","http://a.example/","http://a.example/"]}"#,
+        grants: &[],
+        limit: "host_calls = 2",
+        code: "host_call_limit",
+        exit: 4,
+        says: "host_calls limit of 2",
+    },
+    Attack {
+        tries: "calls itself until the stack of its calls ends",
+        verb: r#"{"verb":"recurse_thin"}"#,
+        grants: &[],
+        limit: "",
+        code: "memory_limit",
+        exit: 4,
+        says: "wasm stack of 524288 bytes",
     },
 ];
