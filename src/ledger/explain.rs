@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::event::Event;
+use super::list::skill_of;
 use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted};
 use super::reader::{Entry, Follower};
 use super::summary::{RunState, Summary};
@@ -245,8 +246,7 @@ impl Gathered {
 
     fn skill(&self) -> &str {
         let asked = self.started.as_ref().map_or("", |started| &started.skill);
-        // One function of a skill is asked for as `skill.function`.
-        asked.split('.').next().unwrap_or(asked)
+        skill_of(asked)
     }
 
     fn limit_setting(&self, key: &str, source: &str) -> Vec<Setting> {

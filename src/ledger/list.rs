@@ -17,7 +17,7 @@ const TIME_DIGITS: usize = 16;
 pub struct RunQuery {
     /// Runs in this state; [`RunState::Running`] includes those whose process is gone.
     pub state: Option<RunState>,
-    /// Runs of this skill.
+    /// Runs of this skill, or of one function of it, which is asked for as `skill.function`.
     pub skill: Option<String>,
     /// Runs that this one asked for.
     pub parent_run_id: Option<RunId>,
@@ -29,6 +29,12 @@ pub struct RunQuery {
     pub limit: usize,
 }
 
+/// The skill, of what a run was asked for: no name of a skill has a dot in it, and behind one stands the
+/// function that was asked for.
+pub(super) fn skill_of(asked: &str) -> &str {
+    asked.split('.').next().unwrap_or(asked)
+}
+
 impl RunQuery {
     /// The newest `limit` runs.
     pub fn newest(limit: usize) -> Self {
@@ -38,10 +44,18 @@ impl RunQuery {
         }
     }
 
+    fn wants_skill(&self, run: &Summary) -> bool {
+        match (&self.skill, &run.skill) {
+            (None, _) => true,
+            (Some(wanted), Some(asked)) => asked == wanted || skill_of(asked) == wanted,
+            (Some(_), None) => false,
+        }
+    }
+
     /// Whether the run fulfils every condition but those on its place in the list.
     pub(super) fn wants(&self, run: &Summary) -> bool {
         self.state.is_none_or(|state| state == run.state)
-            && (self.skill.is_none() || run.skill == self.skill)
+            && self.wants_skill(run)
             && (self.parent_run_id.is_none() || run.parent_run_id == self.parent_run_id)
     }
 }

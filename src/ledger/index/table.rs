@@ -6,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, Statement, par
 use crate::id::RunId;
 use crate::ledger::digest::Digest;
 use crate::ledger::folder::FileStamp;
-use crate::ledger::list::{Cursor, RunQuery};
+use crate::ledger::list::{Cursor, RunQuery, skill_of};
 use crate::ledger::payload::{Head, RunStatus};
 use crate::ledger::summary::{RunState, Summary};
 
 /// The note that holds the modification time of the database's file.
 pub(super) const STAMP: &str = "stamp";
 /// Changed whenever the tables are; an index of another version is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const SCHEMA: &str = "
     CREATE TABLE run (
@@ -43,6 +43,7 @@ pub(super) struct Row {
     pub(super) run_id: RunId,
     pub(super) started_micros: i64,
     pub(super) status: String,
+    /// The skill, also when a function of it was asked for.
     pub(super) skill: Option<String>,
     pub(super) parent_run_id: Option<String>,
     /// The file that the rest was read from.
@@ -59,7 +60,7 @@ impl Row {
                 .started_at
                 .map_or(started_micros, |time| time.unix_micros()),
             status: run.state.as_str().to_owned(),
-            skill: run.skill.clone(),
+            skill: run.skill.as_deref().map(|asked| skill_of(asked).to_owned()),
             parent_run_id: run.parent_run_id.as_ref().map(ToString::to_string),
             file,
             head: None,
@@ -221,7 +222,7 @@ impl<'a> Table<'a> {
         }
         if let Some(skill) = &query.skill {
             sql.push_str(" AND skill = ?");
-            values.push(skill.clone().into());
+            values.push(skill_of(skill).to_owned().into());
         }
         if let Some(parent) = &query.parent_run_id {
             sql.push_str(" AND parent_run_id = ?");

@@ -22,7 +22,7 @@ const RUNS: [Run; 7] = [
     (2, "mill", Some(1), Some(RunStatus::Error)),
     (3, "sort", Some(1), Some(RunStatus::Ok)),
     (4, "sort", Some(3), Some(RunStatus::Cancelled)),
-    (5, "mill", None, Some(RunStatus::Interrupted)),
+    (5, "mill.grind", None, Some(RunStatus::Interrupted)),
     (6, "mill", None, Some(RunStatus::Suspended)),
     (7, "sort", None, None),
 ];
@@ -96,6 +96,8 @@ fn filters_select_and_the_newest_comes_first() {
         (&["--status", "running"], &[7]),
         (&["--status", "corrupt"], &[8]),
         (&["--skill", "mill"], &[6, 5, 2, 1]),
+        (&["--skill", "mill.grind"], &[5]),
+        (&["--skill", "mill.gri"], &[]),
         (&["--skill", "mil"], &[]),
         (&["--parent", &one], &[3, 2]),
         (&["--parent", &three], &[4]),
