@@ -159,6 +159,50 @@ async fn a_heap_of_objects_is_bounded_by_the_memory_limit() {
     );
 }
 
+/// Case C7: three memories, each of which alone would be within the limit, are capped by their sum.
+#[tokio::test]
+async fn c7_the_memories_of_a_component_count_together() {
+    let engine = engine(1, limits(&[]));
+    let three = skill_of(
+        "",
+        "",
+        "(memory $a 1) (memory $b 1)",
+        "(drop (memory.grow $a (i32.const 100))) (drop (memory.grow $b (i32.const 100)))
+         (drop (memory.grow 2 (i32.const 100)))",
+    );
+    let three = load(&engine, &three).await.unwrap();
+    let bounded = limits(&[("memory_bytes", 16 * 1024 * 1024)]);
+    let refused = three.call(call("{}", bounded)).await.unwrap_err();
+    assert_eq!(refused.code, OutcomeCode::MemoryLimit, "{refused}");
+}
+
+/// The threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Case C3: a thousand calls, ended and killed, leave no thread behind.
+#[test]
+fn c3_a_thousand_calls_leave_no_thread_behind() {
+    let runtime = runtime_builder().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let engine = engine(4, limits(&[]));
+        let program = probe(&engine).await;
+        let run = async |verb: &str, bounds: &[(&str, i64)]| {
+            program.call(call(verb, limits(bounds))).await.map(drop)
+        };
+        run(NOOP, &[]).await.unwrap();
+        // Threads of tests beside this one come and go; what a thousand calls leave would stay.
+        let before = threads();
+        for _ in 0..500 {
+            run(NOOP, &[]).await.unwrap();
+            run(SPIN, &[("fuel", 10_000)]).await.unwrap_err();
+        }
+        let grown = threads().saturating_sub(before);
+        assert!(grown < 100, "{grown} more threads than before");
+    });
+}
+
 #[tokio::test]
 async fn a_component_says_what_it_is() {
     let engine = engine(1, limits(&[]));

@@ -64,6 +64,10 @@ impl Executor for Outer {
 }
 
 fn runner(limit: (&str, i64)) -> (Runner, TempDir) {
+    runner_of(limit, Admission::default())
+}
+
+fn runner_of(limit: (&str, i64), admission: Admission) -> (Runner, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::system();
     let registry = Registry::of([Skill::from_wasm(PROBE.wasm.as_ref()).unwrap()]);
@@ -84,7 +88,7 @@ fn runner(limit: (&str, i64)) -> (Runner, TempDir) {
             runner: Arc::clone(&shared),
             limits: LimitOverrides::from([(limit.0.to_owned(), limit.1)]),
         }),
-        admission: Admission::default(),
+        admission,
         clock,
     });
     shared.set(runner.clone()).ok().unwrap();
@@ -136,6 +140,48 @@ async fn what_runs_inside_use_counts_for_the_run_above() {
         assert!(message.contains(&expected), "{message}");
         assert!(message.contains("for the run above this one"), "{message}");
     }
+}
+
+/// Case C6: two hundred runs at once wait their turn within a bounded queue; one more is refused. When they
+/// are cancelled, those that go on in mid-call and those that wait, every place is free again.
+#[test]
+fn c6_two_hundred_runs_at_once_are_queued_and_cancelled() {
+    let runtime = skillrun::runner::runtime_builder()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let bounds = Admission {
+            at_once_max: 4,
+            queue_max: 196,
+        };
+        let (runner, _folder) = runner_of(("fuel", 1_000_000_000), bounds);
+        let start = async |verb: Value| {
+            let input = JsonObject::parse(verb.to_string()).unwrap();
+            runner
+                .start(Caller::new(), StartOptions::new("probe", input))
+                .await
+        };
+        let sleep = json!({ "verb": "sleep", "ms": 3_600_000 });
+        let mut runs = Vec::new();
+        for _ in 0..200 {
+            runs.push(start(sleep.clone()).await.unwrap());
+        }
+        let refused = start(sleep).await.unwrap_err();
+        assert!(matches!(refused, RunError::Busy { .. }), "{refused}");
+        for run in &runs {
+            run.handle.cancel();
+        }
+        for run in runs {
+            let ended = run.handle.wait().await;
+            assert!(
+                matches!(ended, Err(RunError::Cancelled { .. })),
+                "{ended:?}"
+            );
+        }
+        let next = start(json!({ "verb": "noop" })).await.unwrap();
+        assert_eq!(next.handle.wait().await.unwrap().code, OutcomeCode::Ok);
+    });
 }
 
 /// What is refused to a guest instead of ending it is refused for the run above as well.
