@@ -87,21 +87,28 @@ pub struct SkillSettings {
 }
 
 impl Grants {
-    /// Everything that is granted to the skill of that name.
+    /// Everything that is granted to the installed skill of that name.
     pub fn of(&self, skill: &str) -> Vec<Grant> {
-        let grants = |list: &[Capability], source| {
-            let grant = |capability: &Capability| Grant {
-                capability: capability.clone(),
-                source,
-            };
-            list.iter().map(grant).collect::<Vec<_>>()
-        };
-        let mut all = grants(&self.every_skill, GrantSource::Config);
+        let mut all = self.of_every_skill();
         if let Some(settings) = self.skills.get(skill) {
             all.extend(grants(&settings.grant, GrantSource::Skill));
         }
         all
     }
+
+    /// What is granted whatever the skill is called: all that one gets which is not installed, since its
+    /// name is no more than its own claim.
+    pub fn of_every_skill(&self) -> Vec<Grant> {
+        grants(&self.every_skill, GrantSource::Config)
+    }
+}
+
+fn grants(list: &[Capability], source: GrantSource) -> Vec<Grant> {
+    let grant = |capability: &Capability| Grant {
+        capability: capability.clone(),
+        source,
+    };
+    list.iter().map(grant).collect()
 }
 
 /// `[secrets.<NAME>]`: where a secret is found, and which requests get it. The guest does not see it.

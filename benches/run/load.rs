@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
 use crate::engine_config::engine_config;
-use crate::raw::{POOL, State, stub_host_interfaces};
+use crate::raw::{POOL, State, link_wasi, stub_host_interfaces};
 use crate::report::{Rounds, per_call_micros};
 
 const ROUNDS: usize = 15;
@@ -98,7 +98,7 @@ impl Control {
     fn new(file: &Path) -> Result<Self> {
         let engine = Engine::new(&engine_config(POOL, false))?;
         let mut linker = Linker::<State>::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        link_wasi(&mut linker)?;
         let component = deserialize(&engine, file)?;
         stub_host_interfaces(&mut linker, &engine, &component)?;
         Ok(Self { engine, linker })

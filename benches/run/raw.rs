@@ -14,6 +14,10 @@ use wasmtime::component::{
 };
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{
+    Error as HttpError, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
+    WasiHttpView,
+};
 
 use crate::engine_config::{PoolSize, engine_config};
 
@@ -48,6 +52,37 @@ pub(crate) enum Files {
 pub(crate) struct State {
     wasi: WasiCtx,
     table: ResourceTable,
+    http: WasiHttpCtx,
+    requests: Refused,
+}
+
+/// Answers every request with an error; the call that is measured makes none.
+struct Refused;
+
+impl WasiHttpHooks for Refused {
+    fn send_request(
+        &mut self,
+        _request: http::Request<WasiBody>,
+        _options: Option<RequestOptions>,
+        _trailers: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Response, HttpError>> + Send> {
+        Box::new(std::future::ready(Err(HttpError::HttpRequestDenied)))
+    }
+}
+
+type Response = (
+    http::Response<WasiBody>,
+    Box<dyn Future<Output = Result<(), HttpError>> + Send>,
+);
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.requests,
+            table: &mut self.table,
+            ctx: &mut self.http,
+        }
+    }
 }
 
 impl WasiView for State {
@@ -67,7 +102,7 @@ impl Raw {
         let engine = Engine::new(&config)?;
         let component = Component::new(&engine, fs::read(wasm)?)?;
         let mut linker = Linker::<State>::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        link_wasi(&mut linker)?;
         stub_host_interfaces(&mut linker, &engine, &component)?;
         let handler = component
             .get_export_index(None, "skillrun:skill/handler@0.1.0")
@@ -118,6 +153,8 @@ impl Raw {
         let state = State {
             wasi: WasiCtx::builder().build(),
             table: ResourceTable::new(),
+            http: WasiHttpCtx::new(),
+            requests: Refused,
         };
         let mut store = Store::new(&self.engine, state);
         if self.bounded {
@@ -146,6 +183,13 @@ impl Raw {
             Ok(())
         })
     }
+}
+
+/// Links all that we link of WASI.
+pub(crate) fn link_wasi(linker: &mut Linker<State>) -> Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    Ok(())
 }
 
 /// Defines the interfaces of skills. The call that is measured makes no host call, so what is behind

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use wasmtime::Store;
+use wasmtime::{Store, UpdateDeadline};
 
 use super::bindings::SkillPre;
 use super::engine::Ticks;
@@ -140,7 +140,7 @@ impl Program {
             called.map_err(|error| failure::from_engine(&error, &record))
         };
         let ended = self.within_time(&record, guest).await;
-        let fuel = spend_fuel(&store);
+        let fuel = spend_fuel(&mut store);
         store.data().finish();
         // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
@@ -162,7 +162,7 @@ impl Program {
         let mut store = self.store(&record, call.policy, call.seed, invocation)?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
         let ended = self.within_time(&record, guest).await;
-        let fuel = spend_fuel(&store);
+        let fuel = spend_fuel(&mut store);
         store.data().finish();
         let stdout = store.data().captured_stdout();
         drop(store);
@@ -224,7 +224,7 @@ impl Program {
         let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
-            .set_fuel(store.data().fuel_given)
+            .set_fuel(record.budget().remaining(LimitKey::Fuel))
             .map_err(|error| Failure::new(OutcomeCode::Internal, error.to_string()))?;
         let crossing = limits
             .value(LimitKey::HostCallBytes)
@@ -232,9 +232,15 @@ impl Program {
         store.set_hostcall_fuel(usize::try_from(crossing).unwrap_or(usize::MAX));
         store.set_max_component_handles(HANDLES_MAX);
         // At each tick the guest hands the thread back, so that others run and a deadline or a
-        // cancellation is seen.
+        // cancellation is seen. What it has executed is noted, because runs that go on at the same time
+        // may draw on the same budget. The engine keeps count from one call of a function to the next,
+        // so a loop that calls nothing is noted when it ends; until then its processor time bounds it.
         store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
+        store.epoch_deadline_callback(|mut store| {
+            let left = store.get_fuel()?;
+            store.data_mut().spend_fuel(left)?;
+            Ok(UpdateDeadline::Yield(1))
+        });
         Ok(store)
     }
 
@@ -246,7 +252,7 @@ impl Program {
     ) -> Result<T, LimitReached> {
         let budget = record.budget();
         budget.start(self.clock.stopwatch());
-        let wall = budget.wall_time_left();
+        let (wall, wall_reached) = budget.wall_time_left();
         let mut guest = pin!(guest);
         let started = self.clock.stopwatch();
         let metered = poll_fn(|cx| {
@@ -262,14 +268,14 @@ impl Program {
                 (Poll::Pending, Err(reached)) => Poll::Ready(Err(reached)),
                 // Where every thread computes, timers fire late; a guest that computes comes by here.
                 (Poll::Pending, Ok(())) if started.elapsed() >= wall => {
-                    Poll::Ready(Err(record.reached(LimitKey::WallTimeMs)))
+                    Poll::Ready(Err(wall_reached))
                 }
                 (Poll::Pending, Ok(())) => Poll::Pending,
             }
         });
         tokio::time::timeout(wall, metered)
             .await
-            .unwrap_or_else(|_elapsed| Err(record.reached(LimitKey::WallTimeMs)))
+            .unwrap_or(Err(wall_reached))
     }
 }
 
@@ -284,9 +290,7 @@ fn no_operations(named: &str) -> Failure {
 }
 
 /// Notes the instructions that were executed, for the run and for those that it is inside of.
-fn spend_fuel(store: &Store<HostState>) -> Result<(), LimitReached> {
-    let state = store.data();
+fn spend_fuel(store: &mut Store<HostState>) -> Result<(), LimitReached> {
     let left = store.get_fuel().unwrap_or(0);
-    let budget = state.record.budget();
-    budget.spend(LimitKey::Fuel, state.fuel_given.saturating_sub(left))
+    store.data_mut().spend_fuel(left)
 }

@@ -47,8 +47,8 @@ pub(crate) struct HostState {
     pub(crate) files: Files,
     /// What the run may do.
     policy: Arc<Policy>,
-    /// The fuel with which the guest began.
-    pub(crate) fuel_given: u64,
+    /// The fuel that the guest had left when it was last noted what it executed.
+    fuel_left: u64,
     wasi: WasiCtx,
     http: WasiHttpCtx,
     /// Its requests, which end with it.
@@ -83,7 +83,7 @@ impl HostState {
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
-            fuel_given: record.budget().remaining(LimitKey::Fuel),
+            fuel_left: record.budget().remaining(LimitKey::Fuel),
             wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation),
             files: Files::open(&policy, record.budget())?,
             http,
@@ -102,8 +102,15 @@ impl HostState {
 
     /// Milliseconds until the wall-time limit.
     pub(crate) fn remaining_ms(&self) -> u64 {
-        let left = self.record.budget().wall_time_left();
+        let (left, _) = self.record.budget().wall_time_left();
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes what the guest executed since this was last done; `left` is the fuel that it has now.
+    pub(crate) fn spend_fuel(&mut self, left: u64) -> Result<(), LimitReached> {
+        let executed = self.fuel_left.saturating_sub(left);
+        self.fuel_left = left;
+        self.record.budget().spend(LimitKey::Fuel, executed)
     }
 
     /// Counts one host call that reaches for something outside, before anything else is done for it.

@@ -9,6 +9,7 @@ use super::list::skill_of;
 use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted};
 use super::reader::{Entry, Follower};
 use super::summary::{RunState, Summary};
+use crate::capability::Capability;
 use crate::id::RunId;
 use crate::outcome::OutcomeCode;
 
@@ -76,6 +77,8 @@ pub enum Cause {
     },
     /// The skill says itself that it failed.
     Skill,
+    /// A bound was reached that no limit of the run is: the message names it.
+    Bound,
     /// The guest broke down: a trap or a panic.
     Guest,
     /// The skill could not be found or loaded.
@@ -200,6 +203,9 @@ impl Gathered {
             Some(OutcomeCode::SkillError) => Cause::Skill,
             Some(OutcomeCode::Trap | OutcomeCode::Panic) => Cause::Guest,
             Some(OutcomeCode::LoadError | OutcomeCode::NotFound) => Cause::Load,
+            Some(OutcomeCode::HostCallLimit | OutcomeCode::MemoryLimit | OutcomeCode::Busy) => {
+                Cause::Bound
+            }
             Some(OutcomeCode::Cancelled | OutcomeCode::Interrupted) => Cause::Stopped,
             Some(_) => Cause::Host,
             None if matches!(state, RunState::Ended(_)) => Cause::Done,
@@ -238,7 +244,9 @@ impl Gathered {
 
     fn settings(&self, cause: &Cause) -> Vec<Setting> {
         match cause {
-            Cause::Limit { key, source, .. } => self.limit_setting(key, source),
+            Cause::Limit {
+                key, source, above, ..
+            } => self.limit_setting(key, source, *above),
             Cause::Capability { capability, .. } => self.capability_settings(capability),
             _ => Vec::new(),
         }
@@ -249,12 +257,13 @@ impl Gathered {
         skill_of(asked)
     }
 
-    fn limit_setting(&self, key: &str, source: &str) -> Vec<Setting> {
+    /// The setting that holds the limit. Of a run above, it is not known which skill that was.
+    fn limit_setting(&self, key: &str, source: &str, above: bool) -> Vec<Setting> {
         let (place, key) = match source {
-            "skill" => (CONFIG, format!("skills.{}.limits.{key}", self.skill())),
-            "manifest" => (MANIFEST, format!("limits.{key}")),
+            "skill" if !above => (CONFIG, format!("skills.{}.limits.{key}", self.skill())),
+            "manifest" if !above => (MANIFEST, format!("limits.{key}")),
             "call" if key == "wall_time_ms" => (COMMAND, "--timeout".to_owned()),
-            "call" => return Vec::new(),
+            "skill" | "manifest" | "call" => return Vec::new(),
             _ => (CONFIG, format!("limits.{key}")),
         };
         vec![Setting {
@@ -264,8 +273,13 @@ impl Gathered {
         }]
     }
 
-    /// The side, or the sides, that did not have the capability.
+    /// What each side that did not have the capability would have to say. Where both had it, something
+    /// else was in the way: of a request, the address that its name stands for; of a path, where it leads,
+    /// which no setting changes.
     fn capability_settings(&self, capability: &str) -> Vec<Setting> {
+        let Ok(wanted) = capability.parse::<Capability>() else {
+            return Vec::new();
+        };
         let policy = self
             .started
             .as_ref()
@@ -273,21 +287,33 @@ impl Gathered {
         let policy: RecordedPolicy = policy
             .and_then(|policy| serde_json::from_str(policy.as_str()).ok())
             .unwrap_or_default();
+        let covers = |known: &str| {
+            let known = known.parse::<Capability>();
+            known.is_ok_and(|known| known.intersection(&wanted).as_ref() == Some(&wanted))
+        };
+        let is_requested = policy.requested.iter().any(|known| covers(known));
+        let is_granted = policy.granted.iter().any(|grant| covers(&grant.capability));
         let value = format!("[{capability:?}]");
         let mut settings = Vec::new();
-        if !policy.requested.iter().any(|known| known == capability) {
+        if !is_requested {
             settings.push(Setting {
                 place: MANIFEST,
                 key: "capabilities.request".to_owned(),
                 value: value.clone(),
             });
         }
-        let mut granted = policy.granted.iter();
-        if !granted.any(|grant| grant.capability == capability) {
+        if !is_granted {
             settings.push(Setting {
                 place: CONFIG,
                 key: format!("skills.{}.grant", self.skill()),
                 value,
+            });
+        }
+        if settings.is_empty() && matches!(wanted, Capability::Net(_)) {
+            settings.push(Setting {
+                place: CONFIG,
+                key: "http.addresses_allowed".to_owned(),
+                value: "a network that the address is in".to_owned(),
             });
         }
         settings

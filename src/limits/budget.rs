@@ -85,8 +85,7 @@ impl Budget {
     /// The first limit, from this run upwards, that is exceeded now.
     pub fn spend(&self, key: LimitKey, amount: u64) -> Result<(), LimitReached> {
         let used = self.slot(key);
-        let before = used.fetch_add(amount, Ordering::Relaxed);
-        let own = if before.saturating_add(amount) > self.limits.value(key) {
+        let own = if add(used, amount) > self.limits.value(key) {
             Err(self.reached(key))
         } else {
             Ok(())
@@ -133,9 +132,8 @@ impl Budget {
     /// # Errors
     /// The first limit, from this run upwards, that is used up.
     pub fn spend_cpu(&self, micros: u64) -> Result<(), LimitReached> {
-        let before = self.cpu_micros.fetch_add(micros, Ordering::Relaxed);
         let max = self.limits.value(LimitKey::CpuTimeMs);
-        let own = if before.saturating_add(micros) >= max.saturating_mul(MICROS_PER_MS) {
+        let own = if add(&self.cpu_micros, micros) >= max.saturating_mul(MICROS_PER_MS) {
             Err(self.reached(LimitKey::CpuTimeMs))
         } else {
             Ok(())
@@ -143,9 +141,7 @@ impl Budget {
         let Some(parent) = &self.parent else {
             return own;
         };
-        parent
-            .cpu_micros_inside
-            .fetch_add(micros, Ordering::Relaxed);
+        add(&parent.cpu_micros_inside, micros);
         own.and(parent.spend_cpu(micros).map_err(LimitReached::above))
     }
 
@@ -159,17 +155,17 @@ impl Budget {
         self.started.get_or_init(|| stopwatch);
     }
 
-    /// Wall time that is left to this run, and to those above it.
-    pub fn wall_time_left(&self) -> Duration {
+    /// Wall time that is left to this run, and to those above it, and what is said when it is over.
+    pub fn wall_time_left(&self) -> (Duration, LimitReached) {
         let wall = Duration::from_millis(self.limits.value(LimitKey::WallTimeMs));
         let gone = self
             .started
             .get()
             .map_or(Duration::ZERO, Stopwatch::elapsed);
         let own = wall.saturating_sub(gone);
-        match &self.parent {
-            Some(parent) => own.min(parent.wall_time_left()),
-            None => own,
+        match self.parent.as_ref().map(|parent| parent.wall_time_left()) {
+            Some((above, reached)) if above < own => (above, reached.above()),
+            _ => (own, self.reached(LimitKey::WallTimeMs)),
         }
     }
 
@@ -178,6 +174,13 @@ impl Budget {
         static NONE: AtomicU64 = AtomicU64::new(u64::MAX);
         self.used.get(key as usize).unwrap_or(&NONE)
     }
+}
+
+/// Adds, and gives the sum. A guest chooses some of these numbers, and none of them may come round to 0.
+fn add(used: &AtomicU64, amount: u64) -> u64 {
+    let sum = |used: u64| Some(used.saturating_add(amount));
+    let before = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+    before.unwrap_or_else(|same| same).saturating_add(amount)
 }
 
 #[cfg(test)]
@@ -222,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn no_amount_brings_a_budget_back_to_nothing() {
+        let outer = Arc::new(Budget::new(limits("llm_tokens", 10), None));
+        outer.spend(LimitKey::LlmTokens, 6).unwrap();
+        let inner = Budget::new(limits("llm_tokens", 10), Some(Arc::clone(&outer)));
+        for amount in [u64::MAX, u64::MAX - 5] {
+            inner.spend(LimitKey::LlmTokens, amount).unwrap_err();
+            assert_eq!(outer.used(LimitKey::LlmTokens), u64::MAX);
+        }
+    }
+
+    #[test]
     fn processor_time_flows_upwards() {
         let outer = Arc::new(Budget::new(limits("cpu_time_ms", 2), None));
         let inner = Budget::new(limits("cpu_time_ms", 1), Some(Arc::clone(&outer)));
@@ -240,7 +254,16 @@ mod tests {
         clock.advance(Duration::from_millis(4));
         inner.start(clock.stopwatch());
         clock.advance(Duration::from_millis(1));
-        assert_eq!(inner.wall_time_left(), Duration::from_millis(5));
-        assert_eq!(outer.wall_time_left(), Duration::from_millis(5));
+        let (left, reached) = inner.wall_time_left();
+        assert_eq!(
+            (left, reached.scope),
+            (Duration::from_millis(5), Scope::Above)
+        );
+        assert_eq!(reached.limit.value, 10);
+        let (left, reached) = outer.wall_time_left();
+        assert_eq!(
+            (left, reached.scope),
+            (Duration::from_millis(5), Scope::Run)
+        );
     }
 }

@@ -74,6 +74,11 @@ pub enum PinError {
 }
 
 impl Skill {
+    /// Whether it is in the folder of skills, and was not named by its path.
+    pub fn is_installed(&self) -> bool {
+        self.installed.is_some()
+    }
+
     /// Loads the skill in a folder.
     ///
     /// # Errors

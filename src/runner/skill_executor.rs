@@ -123,7 +123,13 @@ impl SkillExecutor {
         let skill = registry.get(name);
         let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
         let program = self.load(&skill).await?;
-        Ok(program.describe(Arc::new(self.limits.clone())).await?)
+        let profile = self.profile(name, &Terms::default());
+        let limits = profile.map_err(|error| ExecutorError::Load {
+            name: name.to_owned(),
+            reason: chain(&error),
+            hint: None,
+        })?;
+        Ok(program.describe(limits.limits).await?)
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {
@@ -235,7 +241,8 @@ impl Executor for SkillExecutor {
         let name = parts(name).0;
         let skill = self.skills.current().get(name);
         let mut limits = self.limits.clone();
-        if let Some(settings) = self.grants.skills.get(name) {
+        let is_installed = skill.as_ref().is_none_or(|skill| skill.is_installed());
+        if let Some(settings) = self.grants.skills.get(name).filter(|_| is_installed) {
             limits = limits.with(Source::Skill, &settings.limits)?;
         }
         if let Some(skill) = &skill {
@@ -270,7 +277,11 @@ impl SkillExecutor {
     /// What the skill asks for and what it gets. A component without a folder has no manifest to ask
     /// in, and whoever runs it names it and the grant in one breath: it asks for what the call grants.
     fn policy(&self, skill: &Skill, terms: &Terms) -> Policy {
-        let mut granted = self.grants.of(&skill.name);
+        let mut granted = match skill.is_installed() {
+            true => self.grants.of(&skill.name),
+            // Whoever writes a folder chooses the name in it, and would get what another skill was given.
+            false => self.grants.of_every_skill(),
+        };
         granted.extend(terms.grants.iter().map(|capability| Grant {
             capability: capability.clone(),
             source: GrantSource::Call,

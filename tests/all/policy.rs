@@ -172,3 +172,41 @@ fn c15_every_surface_gives_what_is_asked_for_and_granted() {
         }
     }
 }
+
+/// Whoever writes a folder chooses the name in it: what is granted to an installed skill by name is not
+/// given to a folder that claims that name.
+#[test]
+fn a_grant_by_name_is_for_the_skill_that_is_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(&[PROBE]);
+    home.write_manifest(
+        "probe",
+        "[capabilities]\nrequest = [\"approval\", \"skill:a\"]",
+    );
+    home.configure(
+        "[capabilities]\ngrant = [\"skill:a\"]\n[skills.probe]\ngrant = [\"approval\"]\n\
+         [skills.probe.limits]\nfuel = 7_000_000_000\n",
+    );
+    let stranger = folder.path().join("probe");
+    fs::create_dir(&stranger).unwrap();
+    for file in ["SKILL.md", "skill.toml", "skill.wasm"] {
+        fs::copy(home.skill("probe").join(file), stranger.join(file)).unwrap();
+    }
+    let stranger = stranger.display().to_string();
+    for (skill, effective, source) in [
+        ("probe", json!(["approval", "skill:a"]), "skill"),
+        (stranger.as_str(), json!(["skill:a"]), "default"),
+    ] {
+        let (document, exit) = home.run_json(skill, &json!({ "verb": "noop" }));
+        assert_eq!(exit, 0, "{document}");
+        let started = &home.events_of(document["run_id"].as_str().unwrap(), "run_started")[0];
+        assert_eq!(
+            started["payload"]["policy"]["effective"], effective,
+            "{skill}"
+        );
+        assert_eq!(
+            started["payload"]["limits"]["fuel"]["source"], source,
+            "{skill}"
+        );
+    }
+}

@@ -95,6 +95,7 @@ fn decided(explanation: &Explanation) -> String {
             )
         }
         Cause::Skill => "the skill itself: it reported an error".to_owned(),
+        Cause::Bound => "a bound that no limit of the run sets; what was said names it".to_owned(),
         Cause::Guest => "the guest broke down; no setting changes that".to_owned(),
         Cause::Load => "the skill was not found or could not be loaded".to_owned(),
         Cause::Stopped => "somebody stopped the run".to_owned(),

@@ -63,7 +63,7 @@ fn checked(event: &Event) -> Result<GuestEvent<'_>, RecordError> {
             output: &result.output,
             is_error: result.is_error,
         },
-        Event::LlmCall(call) if call.cost_usd.is_nan() || call.cost_usd < 0.0 => {
+        Event::LlmCall(call) if !call.cost_usd.is_finite() || call.cost_usd < 0.0 => {
             let reason = format!("cost-usd is {}: expected 0 or more", call.cost_usd);
             return Err(RecordError::Invalid(reason));
         }

@@ -100,6 +100,30 @@ fn a_denial_is_named_with_its_rule_and_what_each_side_would_have_to_say() {
     assert_eq!(explanation["settings"].as_array().unwrap().len(), 1);
 }
 
+/// Where both sides have the capability, something else was in the way.
+#[test]
+fn advice_that_would_change_nothing_is_not_given() {
+    let home = Home::new(&[PROBE]);
+    let dir = tempfile::tempdir().unwrap();
+    let folder = format!("fs:rw:{}=/d", dir.path().display());
+    let grants = json!([folder, "net:http://localhost/#GET"]);
+    home.write_manifest(
+        "probe",
+        "[capabilities]\nrequest = [\"fs:rw:*=/d\", \"net:http://localhost/#GET\"]",
+    );
+    home.configure(&format!("[skills.probe]\ngrant = {grants}"));
+    let outside = json!({ "verb": "read_file", "path": "/d/../etc/passwd" });
+    let explanation = explained(&home, &outside, &[]);
+    assert_eq!(explanation["cause"]["kind"], "capability");
+    assert_eq!(explanation["settings"], json!([]));
+    let itself = json!({ "verb": "http", "url": "http://localhost/" });
+    let explanation = explained(&home, &itself, &[]);
+    assert_eq!(explanation["settings"][0]["key"], "http.addresses_allowed");
+    let many = json!({ "verb": "random", "bytes": 100_000_000 });
+    let explanation = explained(&home, &many, &[]);
+    assert_eq!(explanation["cause"]["kind"], "bound");
+}
+
 #[test]
 fn every_kind_of_end_has_its_cause() {
     let home = Home::new(&[PROBE, GREET]);
@@ -131,12 +155,13 @@ fn people_are_told_in_lines_and_nothing_of_the_skill_steers_their_terminal() {
     let ran = home.skillrun(&["runs", "explain", run_id]);
     assert_eq!(ran.exit, Some(0));
     assert!(ran.stdout.contains("decided  capability skill:"), "{ran:?}");
-    assert!(
-        ran.stdout
-            .contains("change   config.toml: skills.probe.grant"),
-        "{ran:?}"
-    );
     assert!(!ran.stdout.contains('\u{1b}'));
+
+    let verb = json!({ "verb": "handoff", "skill": "greet" });
+    let document = home.run_json("probe", &verb).0;
+    let ran = home.skillrun(&["runs", "explain", document["run_id"].as_str().unwrap()]);
+    let change = "change   config.toml: skills.probe.grant = [\"skill:greet\"]";
+    assert!(ran.stdout.contains(change), "{ran:?}");
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
-use skillrun::config::{Admission, Durability};
+use skillrun::config::{Admission, Durability, Loading};
+use skillrun::executor::{Call, Engine, EngineOptions, HttpOptions, Unrecorded};
 use skillrun::ledger::{Store, StoreOptions};
-use skillrun::limits::{LimitError, LimitOverrides, Limits, Source};
+use skillrun::limits::{Budget, LimitError, LimitKey, LimitOverrides, Limits, Source};
 use skillrun::outcome::OutcomeCode;
 use skillrun::registry::{Registry, Skill};
 use skillrun::runner::{
@@ -140,6 +141,47 @@ async fn what_runs_inside_use_counts_for_the_run_above() {
         assert!(message.contains(&expected), "{message}");
         assert!(message.contains("for the run above this one"), "{message}");
     }
+}
+
+/// Runs that go on at the same time share what is left: together they execute no more than one might.
+#[test]
+fn runs_inside_share_their_fuel_also_at_once() {
+    let runtime = skillrun::runner::runtime_builder()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let limits = LimitOverrides::from([("fuel".to_owned(), 100_000_000)]);
+        let outer = Limits::default().with(Source::Config, &limits).unwrap();
+        let outer = Arc::new(Budget::new(Arc::new(outer), None));
+        let engine = Engine::new(EngineOptions {
+            instances_max: 4,
+            limits: Limits::default(),
+            loading: Loading::default(),
+            cache_dir: None,
+            http: HttpOptions::default(),
+            clock: Clock::system(),
+        });
+        let bytes = std::fs::read(PROBE.wasm).unwrap();
+        let program = engine.unwrap().load("probe", || Ok(bytes)).await.unwrap();
+        let spin = || {
+            program.call(Call {
+                host: Arc::new(Unrecorded::default()),
+                policy: Arc::default(),
+                budget: Arc::new(Budget::new(Arc::default(), Some(Arc::clone(&outer)))),
+                seed: [7; 32],
+                operation: None,
+                input: r#"{"verb":"log_flood","lines":1000000000,"text":"x"}"#.to_owned(),
+            })
+        };
+        let (first, second) = tokio::join!(spin(), spin());
+        for ended in [first, second] {
+            assert_eq!(ended.unwrap_err().code, OutcomeCode::FuelLimit);
+        }
+        // Each may go on until its next tick.
+        let used = outer.used(LimitKey::Fuel);
+        assert!(used < 160_000_000, "{used}");
+    });
 }
 
 /// Case C6: two hundred runs at once wait their turn within a bounded queue; one more is refused. When they

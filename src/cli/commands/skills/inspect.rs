@@ -44,7 +44,8 @@ pub(super) async fn inspect(
     printer: Printer,
 ) -> anyhow::Result<Exit> {
     let source = skill_source::find(argument, config)?;
-    let name = &source.name;
+    // A function of the skill may stand behind a dot; what is looked at is the skill.
+    let name = source.name.split('.').next().unwrap_or(&source.name);
     let disabled = source.registry.get_disabled(name);
     let state = if disabled.is_some() {
         "disabled"
