@@ -175,8 +175,8 @@ impl Limits {
     }
 
     /// Applies the values of one source. An operator's configuration and a call replace, except that
-    /// neither a skill's own section nor a call can raise what the pool of instances is sized by. A manifest can only lower. A larger
-    /// wish leaves the value in force.
+    /// neither a skill's own section nor a call can raise what the pool of instances is sized by. A
+    /// manifest can only lower. A larger wish leaves the value in force.
     ///
     /// # Errors
     /// A key that does not exist, and a value that is 0, negative or above the key's maximum; nothing

@@ -90,7 +90,7 @@ impl Engine {
 
     /// The component with this content, compiled and linked. A component is compiled once, however
     /// many ask for it at the same time, and never on the caller's thread; where there is a `cache_dir`,
-    /// once for all processes that share it.
+    /// once for all processes that share it, unless its own bytes say something of its functions.
     ///
     /// `digest` is the SHA-256, in hexadecimal, of the bytes that `read` gives; the caller sees to it
     /// that it is. They are asked for only when the component has to be compiled. It needs a tokio
