@@ -39,20 +39,22 @@ impl Calls {
         id: HttpCallId,
         request: HttpRequest<'_>,
     ) -> Result<OpenCall, ExchangeError> {
-        {
+        let call = OpenCall {
+            calls: Arc::clone(self),
+            call_id: id.call_id.clone(),
+        };
+        let recorded = {
+            // The lock is held while the event is written, so that the end of the run, which ends what is
+            // open, comes before it or after it.
             let mut open = self.open();
             if open.ended {
                 return Err(ExchangeError::RunEnded);
             }
             let since = self.record.stopwatch();
             open.calls.insert(id.call_id.clone(), (id.clone(), since));
-        }
-        let call = OpenCall {
-            calls: Arc::clone(self),
-            call_id: id.call_id.clone(),
+            self.record.host().http_call(&id, request)
         };
-        let recorded = self.record.host().http_call(&id, request).await;
-        if let Err(refused) = recorded {
+        if let Err(refused) = recorded.await {
             self.open().calls.remove(&id.call_id);
             return Err(ExchangeError::Unrecorded(refused));
         }
@@ -114,5 +116,148 @@ impl Drop for OpenCall {
         let reason = ExchangeError::GivenUp.recorded();
         // It was recorded already, unless the guest let go of it.
         let _recorded = self.calls.end(&self.call_id, Err(&reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, Weak};
+
+    use futures_util::future::BoxFuture;
+
+    use super::Calls;
+    use crate::clock::Clock;
+    use crate::executor::guest_record::GuestRecord;
+    use crate::executor::http::error::ExchangeError;
+    use crate::executor::run_host::{
+        Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+        RecordRefused, RunFacts, RunHost, Unrecorded,
+    };
+    use crate::limits::{Budget, LimitReached, Limits};
+
+    /// Keeps which events of requests came, and whether the run could have ended in the middle of one.
+    #[derive(Default)]
+    struct Kept {
+        nothing: Unrecorded,
+        calls: Mutex<Weak<Calls>>,
+        events: Mutex<Vec<String>>,
+    }
+
+    impl Kept {
+        fn keep(&self, event: String) {
+            let calls = self.calls.lock().unwrap().upgrade().unwrap();
+            assert!(
+                calls.open.try_lock().is_err(),
+                "the run could end at {event}"
+            );
+            self.events.lock().unwrap().push(event);
+        }
+
+        fn events(&self) -> Vec<String> {
+            self.events.lock().unwrap().clone()
+        }
+    }
+
+    impl RunHost for Kept {
+        fn facts(&self) -> &RunFacts {
+            self.nothing.facts()
+        }
+
+        fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
+            self.nothing.emit(event)
+        }
+
+        fn log(
+            &self,
+            _level: LogLevel,
+            _origin: LogOrigin,
+            _message: &str,
+            _fields: &[(String, String)],
+        ) -> Result<(), RecordRefused> {
+            Ok(())
+        }
+
+        fn logs_dropped(&self, _lines: u64, _limit: LimitReached) {}
+
+        fn enter(&self, name: &str) -> Result<String, RecordRefused> {
+            self.nothing.enter(name)
+        }
+
+        fn exit(&self, _node_id: &str, _duration_micros: u64, _success: bool) {}
+
+        fn denied(&self, _denial: Denial<'_>) {}
+
+        fn next_http_call(&self) -> HttpCallId {
+            HttpCallId::default()
+        }
+
+        fn http_call<'a>(
+            &'a self,
+            id: &'a HttpCallId,
+            _request: HttpRequest<'a>,
+        ) -> BoxFuture<'a, Result<(), RecordRefused>> {
+            self.keep(format!("{} call", id.call_id));
+            Box::pin(std::future::ready(Ok(())))
+        }
+
+        fn http_result(
+            &self,
+            id: &HttpCallId,
+            outcome: Result<HttpResponse<'_>, &str>,
+            _duration_micros: u64,
+        ) -> Result<(), RecordRefused> {
+            let outcome =
+                outcome.map_or_else(str::to_owned, |response| response.status.to_string());
+            self.keep(format!("{} {outcome}", id.call_id));
+            Ok(())
+        }
+    }
+
+    fn calls(limits: Limits) -> (Arc<Kept>, Arc<Calls>) {
+        let host = Arc::new(Kept::default());
+        let budget = Arc::new(Budget::new(Arc::new(limits), None));
+        let record = GuestRecord::new(Arc::<Kept>::clone(&host), budget, Clock::system());
+        let calls = Arc::new(Calls::new(Arc::new(record)));
+        *host.calls.lock().unwrap() = Arc::downgrade(&calls);
+        (host, calls)
+    }
+
+    fn id(call_id: &str) -> HttpCallId {
+        HttpCallId {
+            call_id: call_id.to_owned(),
+            ..HttpCallId::default()
+        }
+    }
+
+    fn request(body: &[u8]) -> HttpRequest<'_> {
+        HttpRequest {
+            method: "POST",
+            url: "http://a.example/",
+            headers: &[],
+            body,
+            effect: HttpEffect::Write,
+        }
+    }
+
+    /// A run ends before a request is on record or after it, and never between.
+    #[tokio::test]
+    async fn each_request_on_record_has_one_end() {
+        let (host, calls) = calls(Limits::default());
+        let open = calls.begin(id("1"), request(b"")).await.unwrap();
+        let given_up = calls.begin(id("2"), request(b"")).await.unwrap();
+        drop(given_up);
+        calls.finish();
+        assert_eq!(open.end(Err("late")), Err(ExchangeError::RunEnded));
+        let late = calls.begin(id("3"), request(b"")).await;
+        assert_eq!(late.err(), Some(ExchangeError::RunEnded));
+        assert_eq!(
+            host.events(),
+            [
+                "1 call",
+                "2 call",
+                "2 connection-terminated: the guest gave the request up",
+                "1 connection-terminated: the run ended",
+            ]
+        );
     }
 }
