@@ -19,8 +19,10 @@ use crate::executor::run_host::Denial;
 use crate::limits::LimitKey;
 use crate::outcome::OutcomeCode;
 
-/// Bytes that a guest may write into the body of a request at a time, of which two are kept until the
-/// request is carried out. Protects the host's heap from a guest that makes many and hands in none.
+/// Bytes that a guest may write into the body of a request at a time. Two writes are kept until the
+/// request has its place among those that are carried out, so that one that waits, or is never handed in,
+/// takes 32 KiB and as much for its fields. It is two of the guest's resources: what all of them take is
+/// bounded by `resources`, at 32 KiB for each. Protects the host's heap from a guest that makes many.
 const WRITE_BYTES_MAX: usize = 16 * 1024;
 
 /// The requests of one run. They end with it: what is dropped with this is neither sent nor waited for.
