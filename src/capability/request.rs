@@ -494,6 +494,10 @@ mod tests {
         ) {
             let path = format!("/{}{query}", parts.concat());
             if let Ok(target) = Target::parse("GET", "https", "a.example", &path) {
+                let is_digits = |two: &str| two.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let mut after_percents = target.path.split("%25").skip(1);
+                let twice = after_percents.find(|after| after.get(..2).is_some_and(is_digits));
+                prop_assert_eq!(twice, None, "{} became {}", path, target);
                 let again = get(&target.url());
                 prop_assert_eq!(again, Ok(target));
             }
