@@ -152,7 +152,8 @@ limit_keys! {
     LogBytes as log_bytes, MIB, 256 * MIB;
     /// Events that the guest adds to its ledger, log lines included. Protects the ledger.
     GuestEvents as guest_events, 100_000, 10_000_000;
-    /// Those events' content, summed. Protects the disk, and with it everyone else's ledgers.
+    /// Those events' content, summed, and what outgoing requests and their responses put into the lines of
+    /// the ledger. Protects the disk, and with it everyone else's ledgers.
     GuestEventBytes as guest_event_bytes, 64 * MIB, 4 * GIB;
 }
 

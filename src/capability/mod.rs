@@ -7,6 +7,7 @@
 
 mod address;
 mod grammar;
+mod path;
 mod policy;
 mod request;
 mod skill_name;

@@ -201,8 +201,8 @@ pub trait RunHost: Send + Sync {
     /// Gives the next request of the guest its id. Nothing is recorded yet.
     fn next_http_call(&self) -> HttpCallId;
 
-    /// Records that a request is about to be sent. One whose effect is [`HttpEffect::Write`] is durable
-    /// when the future is ready.
+    /// Records that a request is about to be sent. It is in the record when this returns, if it ever will
+    /// be; one whose effect is [`HttpEffect::Write`] is durable when the future is ready.
     ///
     /// # Errors
     /// The record cannot be written, or has no room for the request, which then must not be sent.

@@ -184,8 +184,8 @@ impl Recorder {
         Ok(appended)
     }
 
-    /// Records an event and returns when it, and every one before it, is durable; when the store is
-    /// relaxed, as soon as it is in the file. Callers at the same time share one sync. Dropping the
+    /// Records an event, which has its place in the file when this returns. The future is ready when it,
+    /// and every one before it, is durable; when the store is relaxed, at once. Callers at the same time share one sync. Dropping the
     /// future does not take the event back, nor its sync. On a runtime with several threads, what else
     /// the same task does waits for the sync as well.
     ///
@@ -194,18 +194,21 @@ impl Recorder {
     ///
     /// # Panics
     /// Outside of a tokio runtime, and in a `LocalSet`, unless the store is relaxed.
-    pub async fn record_durable(
-        &self,
+    pub fn record_durable<'a>(
+        &'a self,
         origin: Origin,
         event: &Event,
-    ) -> Result<Appended, RecordError> {
+    ) -> impl Future<Output = Result<Appended, RecordError>> + Send + use<'a> {
         let ledger = &self.0.0;
-        let Written { appended, file, .. } = ledger.append(origin, event, SyncPoint::Yes)?;
-        match file {
-            None => ledger.close_if_ended(),
-            Some(file) => ledger.synced(file, appended.seq).await?,
+        let written = ledger.append(origin, event, SyncPoint::Yes);
+        async move {
+            let Written { appended, file, .. } = written?;
+            match file {
+                None => ledger.close_if_ended(),
+                Some(file) => ledger.synced(file, appended.seq).await?,
+            }
+            Ok(appended)
         }
-        Ok(appended)
     }
 
     /// As [`Recorder::record_durable`], on the calling thread.

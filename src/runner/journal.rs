@@ -199,13 +199,16 @@ impl RunHost for Journal {
             base64,
             effect,
         });
-        Box::pin(async move {
-            let recorded = match effect {
-                Effect::Write => self.recorder.record_durable(Origin::Host, &call).await,
-                Effect::Read | Effect::Idempotent => self.recorder.record(Origin::Host, &call),
-            };
-            self.recorded(recorded).map(|_seq| ())
-        })
+        match effect {
+            Effect::Write => {
+                let durable = self.recorder.record_durable(Origin::Host, &call);
+                Box::pin(async move { self.recorded(durable.await).map(|_seq| ()) })
+            }
+            Effect::Read | Effect::Idempotent => {
+                let recorded = self.record(Origin::Host, call).map(|_seq| ());
+                Box::pin(std::future::ready(recorded))
+            }
+        }
     }
 
     fn http_result(

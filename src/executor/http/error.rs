@@ -2,8 +2,9 @@
 
 use wasmtime_wasi_http::Error;
 
+use super::unread::HEADER_BYTES_HELD_MAX;
 use crate::executor::run_host::RecordRefused;
-use crate::limits::{Limit, LimitKey};
+use crate::limits::{Limit, LimitKey, LimitReached};
 
 /// Why a request has no response. The message is for the record and for whoever reads it; the guest gets
 /// the code.
@@ -51,6 +52,11 @@ pub(super) enum ExchangeError {
     /// The fields of the response are.
     #[error("response header too large")]
     ResponseHeader,
+    /// The guest keeps too many of those that it got.
+    #[error(
+        "the responses that the guest holds have headers of {HEADER_BYTES_HELD_MAX} bytes: no room for more"
+    )]
+    HeadersHeld,
     /// Nobody knows the name.
     #[error("cannot resolve the host: {reason}")]
     Resolve {
@@ -114,6 +120,9 @@ pub(super) enum ExchangeError {
     /// The request or the response could not be put on record.
     #[error("not recorded: {0}")]
     Unrecorded(RecordRefused),
+    /// The run may put no more on record.
+    #[error("not recorded: {0}")]
+    RecordFull(LimitReached),
     /// The run ended.
     #[error("the run ended")]
     RunEnded,
@@ -158,7 +167,7 @@ impl ExchangeError {
                 Error::HttpRequestHeaderSectionSize(u32::try_from(*bytes).ok()),
                 "HTTP-request-header-section-size",
             ),
-            Self::ResponseHeader => (
+            Self::ResponseHeader | Self::HeadersHeld => (
                 Error::HttpResponseHeaderSectionSize(None),
                 "HTTP-response-header-section-size",
             ),
@@ -180,7 +189,7 @@ impl ExchangeError {
             Self::RunEnded | Self::GivenUp => {
                 (Error::ConnectionTerminated, "connection-terminated")
             }
-            Self::Unrecorded(_) | Self::Host { .. } => (
+            Self::Unrecorded(_) | Self::RecordFull(_) | Self::Host { .. } => (
                 Error::InternalError(Some(self.to_string())),
                 "internal-error",
             ),

@@ -11,6 +11,7 @@
 //! * `calls.rs`: which requests are on record without a result, so that each gets one.
 //! * `fields.rs`: header fields, bounded, with secrets put in.
 //! * `resolve.rs`: from a granted name to addresses that may be connected to.
+//! * `unread.rs`: what of responses the host keeps for the guest, bounded.
 //! * `wire.rs`: connecting, TLS and one HTTP/1.1 exchange.
 //! * `error.rs`: why there is no response, for the guest and for the record.
 
@@ -20,6 +21,7 @@ mod exchange;
 mod fields;
 mod outgoing;
 mod resolve;
+mod unread;
 mod wire;
 
 use std::fmt;

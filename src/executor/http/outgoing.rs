@@ -1,7 +1,6 @@
 //! The requests of one run, from the guest's call to the policy's answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::request::Parts;
 use tokio::sync::Semaphore;
@@ -10,17 +9,20 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 use super::calls::Calls;
 use super::error::ExchangeError;
 use super::exchange::Exchange;
+use super::unread::Unread;
 use super::wire::Client;
 use crate::capability::{Capability, Policy, Target, TargetError};
 use crate::config::Secret;
 use crate::executor::failure::Failure;
 use crate::executor::guest_record::GuestRecord;
 use crate::executor::run_host::Denial;
-use crate::limits::{Limit, LimitKey};
+use crate::limits::LimitKey;
 use crate::outcome::OutcomeCode;
 
-/// Bytes that a guest may write into the body of a request at a time, of which two are kept until the
-/// request is carried out. Protects the host's heap from a guest that makes many and hands in none.
+/// Bytes that a guest may write into the body of a request at a time. Two writes are kept until the
+/// request has its place among those that are carried out, so that one that waits, or is never handed in,
+/// takes 32 KiB and as much for its fields. It is two of the guest's resources: what all of them take is
+/// bounded by `resources`, at 32 KiB for each. Protects the host's heap from a guest that makes many.
 const WRITE_BYTES_MAX: usize = 16 * 1024;
 
 /// The requests of one run. They end with it: what is dropped with this is neither sent nor waited for.
@@ -54,11 +56,7 @@ impl Outgoing {
         Ok(Self(Arc::new(Requests {
             secrets: secrets(&client, &policy)?,
             places: Semaphore::new(usize::try_from(parallel).unwrap_or(1)),
-            unread: Arc::new(Unread {
-                bytes: AtomicU64::new(0),
-                bytes_max: limit.value.saturating_mul(parallel),
-                limit,
-            }),
+            unread: Unread::new(limit, parallel),
             calls: Arc::new(Calls::new(Arc::clone(&record))),
             client,
             policy,
@@ -168,68 +166,5 @@ impl Requests {
             rule,
             wanted: &target.to_string(),
         });
-    }
-}
-
-/// The responses that a guest has asked for and not read yet. Protects the host's heap from a guest
-/// that never reads any.
-pub(super) struct Unread {
-    bytes: AtomicU64,
-    bytes_max: u64,
-    /// What one of them may have.
-    limit: Limit,
-}
-
-impl Unread {
-    /// A response of which nothing came yet.
-    pub(super) fn hold(self: &Arc<Self>) -> Hold {
-        Hold {
-            unread: Arc::clone(self),
-            bytes: 0,
-        }
-    }
-}
-
-/// The part of it that one response takes.
-pub(super) struct Hold {
-    unread: Arc<Unread>,
-    bytes: u64,
-}
-
-impl Hold {
-    /// Whether `bytes` more can be taken in.
-    pub(super) fn check(&self, bytes: u64) -> Result<(), ExchangeError> {
-        if self.bytes.saturating_add(bytes) > self.unread.limit.value {
-            return Err(self.full());
-        }
-        Ok(())
-    }
-
-    /// Takes in `bytes` more.
-    pub(super) fn add(&mut self, bytes: u64) -> Result<(), ExchangeError> {
-        self.check(bytes)?;
-        let taken = self
-            .unread
-            .bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
-                all.checked_add(bytes)
-                    .filter(|&all| all <= self.unread.bytes_max)
-            });
-        taken.map_err(|_| self.full())?;
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    fn full(&self) -> ExchangeError {
-        ExchangeError::Body {
-            key: LimitKey::HttpResponseBytes,
-            limit: self.unread.limit,
-        }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.unread.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

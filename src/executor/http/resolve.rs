@@ -1,11 +1,12 @@
 //! From a granted name to the addresses that may be connected to.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::IpNet;
+use tokio::sync::Semaphore;
 
 use super::error::ExchangeError;
 use crate::capability::{Target, address_class};
@@ -15,6 +16,12 @@ use crate::capability::{Target, address_class};
 const RESOLVE_TIME_MS_MAX: u64 = 10_000;
 /// Addresses of one name that are looked at. Protects the time of a request from a name with thousands.
 const ADDRESSES_MAX: usize = 16;
+/// Look-ups of the process that take up a thread at once; further ones wait, in the time of their
+/// requests. The system's resolver cannot be stopped, and goes on when nobody waits for it any more.
+/// Protects the threads on which ledgers are synced.
+const LOOK_UPS_MAX: usize = 16;
+
+static LOOK_UPS: Semaphore = Semaphore::const_new(LOOK_UPS_MAX);
 
 /// Who knows the addresses of a name.
 #[async_trait]
@@ -33,9 +40,27 @@ pub struct SystemResolver;
 #[async_trait]
 impl Resolve for SystemResolver {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((host, 0)).await?;
-        Ok(found.map(|address| address.ip()).collect())
+        let host = host.to_owned();
+        let look_up = move || {
+            let found = (host.as_str(), 0).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        };
+        on_a_thread(&LOOK_UPS, look_up).await
     }
+}
+
+/// Does the work on a thread of its own, when there is a place for it. The place is free when the work
+/// is done, also if nobody waits for that.
+async fn on_a_thread<T: Send + 'static>(
+    places: &'static Semaphore,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let place = places.acquire().await.map_err(io::Error::other)?;
+    let working = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work()
+    });
+    working.await.map_err(io::Error::other)?
 }
 
 /// Addresses that may be connected to, at least one; or one that may not.
@@ -102,11 +127,14 @@ fn class(address: IpAddr, allowed: &[IpNet]) -> Option<&'static str> {
 mod tests {
     use std::io;
     use std::net::{IpAddr, SocketAddr};
+    use std::sync::mpsc;
     use std::time::Duration;
 
     use async_trait::async_trait;
+    use futures_util::FutureExt as _;
+    use tokio::sync::Semaphore;
 
-    use super::{ExchangeError, Found, Resolve, addresses};
+    use super::{ExchangeError, Found, Resolve, SystemResolver, addresses, on_a_thread};
     use crate::capability::Target;
 
     struct Fixed(&'static [&'static str]);
@@ -166,6 +194,31 @@ mod tests {
             found(&Silent, &[], "127.0.0.1:9").await,
             usable(&["127.0.0.1:9"])
         );
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_nobody_waits_for_keeps_its_place_until_it_is_over() {
+        static PLACES: Semaphore = Semaphore::const_new(1);
+        let (answer, answered) = mpsc::channel::<()>();
+        let silent = move || {
+            answered.recv().unwrap();
+            Ok(())
+        };
+        let mut given_up = Box::pin(on_a_thread(&PLACES, silent));
+        assert!((&mut given_up).now_or_never().is_none());
+        drop(given_up);
+        assert!(PLACES.try_acquire().is_err());
+        let mut next = Box::pin(on_a_thread(&PLACES, || Ok(7)));
+        assert!((&mut next).now_or_never().is_none());
+        answer.send(()).unwrap();
+        assert_eq!(next.await.unwrap(), 7);
+        assert_eq!(PLACES.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_system_knows_this_machine() {
+        let found = SystemResolver.resolve("localhost").await.unwrap();
+        assert!(found.iter().all(IpAddr::is_loopback) && !found.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ use wasmtime_wasi_http::io::TokioIo;
 use super::HttpOptions;
 use super::error::ExchangeError;
 use super::fields::{FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
-use super::outgoing::{Hold, Unread};
+use super::unread::{Hold, Unread};
 use crate::capability::{Scheme, Target};
 
 /// Milliseconds for one address where there are several, so that one that is silent does not take the
@@ -223,8 +223,7 @@ async fn collect(
     times: RequestOptions,
     unread: &Arc<Unread>,
 ) -> Result<Answer, ExchangeError> {
-    let (head, mut body) = response.into_parts();
-    let mut hold = unread.hold();
+    let (mut head, mut body) = response.into_parts();
     let fields = head.headers.iter();
     let header_bytes: usize = fields
         .map(|(name, value)| name.as_str().len() + value.len())
@@ -232,6 +231,8 @@ async fn collect(
     if head.headers.len() > FIELDS_MAX || header_bytes > RESPONSE_HEADER_BYTES_MAX {
         return Err(ExchangeError::ResponseHeader);
     }
+    let mut hold = unread.hold(header_bytes, head.headers.len())?;
+    hold.keep_with(&mut head.headers)?;
     // Nobody has to wait for what is announced as too much.
     hold.check(body.size_hint().lower())?;
     let mut collected = BytesMut::new();

@@ -326,6 +326,78 @@ fn responses_that_nobody_reads_are_bounded() {
     assert!(output.iter().all(|one| one["bytes"] == 900), "{output:?}");
 }
 
+/// A response without a body whose header is nearly as large as one may be.
+fn large_header() -> Vec<u8> {
+    let value = "x".repeat(1000);
+    let fields: String = (0..60).map(|n| format!("X-{n}: {value}\r\n")).collect();
+    format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn headers_of_responses_that_nobody_lets_go_are_bounded() {
+    let server = Server::answering(large_header());
+    let home = granted(&[&server.net("/#GET")], "");
+    let verb = json!({ "verb": "http_hoard", "url": server.url("/"), "requests": 300 });
+    let (document, exit) = probe(&home, &verb);
+    assert_eq!(exit, 0, "{document}");
+    // Each takes 76 KiB of the 8 MiB.
+    let kept = document["output"]["kept"].as_u64().unwrap();
+    assert!((100..115).contains(&kept), "{document}");
+    let error = document["output"]["error"].as_str().unwrap();
+    assert!(error.contains("HttpResponseHeaderSectionSize"), "{error}");
+    // One that lets them go has room again.
+    let urls = vec![server.url("/"); 120];
+    let verb = json!({ "verb": "http_each", "urls": urls });
+    let (document, exit) = probe(&home, &verb);
+    assert_eq!((exit, &document["code"]), (4, &json!("output_limit")));
+    assert_eq!(
+        payloads(&home, &run_id(&document), "http_result")
+            .iter()
+            .filter(|result| result["status"] == 200)
+            .count(),
+        120
+    );
+}
+
+/// What a server sends comes on record within the bound on what a guest may put there.
+#[test]
+fn what_requests_put_into_the_ledger_is_bounded() {
+    let large = ok(&"x".repeat(100_000));
+    let server = Server::start(move |seen, wire| match seen.path() {
+        "/header" => wire.write_all(&large_header()),
+        _ => wire.write_all(&large),
+    });
+    let limits = "[limits]\nguest_event_bytes = 500_000";
+    let home = granted(&[&server.net("/#GET")], limits);
+    let urls = vec![server.url("/header"); 30];
+    let (document, exit) = probe(&home, &json!({ "verb": "http_each", "urls": urls }));
+    assert_eq!(exit, 0, "{document}");
+    let output = document["output"].as_array().unwrap();
+    let answered = output.iter().filter(|one| one["status"] == 200).count();
+    assert_eq!(answered, 8);
+    for refused in &output[answered..] {
+        let error = refused["error"].as_str().unwrap();
+        let limit = "guest_event_bytes limit of 500000 reached (set by config)";
+        assert!(error.contains(limit), "{error}");
+    }
+    let run_id = run_id(&document);
+    let results = payloads(&home, &run_id, "http_result");
+    let without = results.iter().filter(|result| result["error"].is_string());
+    assert_eq!(without.count(), results.len() - answered);
+    let ledger = home.path().join("runs").join(format!("{run_id}.jsonl"));
+    let bytes = std::fs::metadata(ledger).unwrap().len();
+    assert!((480_000..520_000).contains(&bytes), "{bytes}");
+    assert_eq!(home.skillrun(&["runs", "verify", &run_id]).exit, Some(0));
+    // What is kept beside the ledger has a bound of its own.
+    let urls = vec![server.url("/body"); 30];
+    let (document, _) = probe(&home, &json!({ "verb": "http_each", "urls": urls }));
+    let output = document["output"].as_array().unwrap();
+    assert!(
+        output.iter().all(|one| one["bytes"] == 100_000),
+        "{document}"
+    );
+}
+
 #[test]
 fn each_request_is_a_host_call_and_too_many_end_the_run() {
     let server = Server::answering(ok(""));

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
 use skillrun::config::{Admission, Durability};
@@ -18,6 +20,7 @@ use skillrun_test_artifacts::PROBE;
 use tempfile::TempDir;
 
 use super::server::{Server, ok};
+use super::tls;
 
 /// Gives the addresses of its script, one list for each look-up, the last for ever.
 struct Script {
@@ -51,17 +54,19 @@ impl Resolve for Script {
     }
 }
 
-/// Runs the probe with these grants, where names are resolved by the script and 127.0.0.1 alone is
-/// allowed; gives its output.
+/// Runs the probe with these grants, where names are resolved by the script, 127.0.0.1 alone is allowed
+/// and the authority of the tests is trusted; gives its output.
 async fn run(resolver: Arc<Script>, grants: &[String], verb: Value) -> Value {
     let folder = TempDir::new().unwrap();
     let skill = Skill::from_wasm(PROBE.wasm.as_ref()).unwrap();
     let name = skill.name.to_string();
     let clock = Clock::system();
+    let authority = CertificateDer::from_pem_file(tls::file("ca.pem")).unwrap();
     let executor = SkillExecutor::new(SkillExecutorOptions {
         instances_max: 1,
         http: HttpOptions {
             addresses_allowed: vec!["127.0.0.1/32".parse().unwrap()],
+            ca_certificates: vec![authority.to_vec()],
             resolver,
             ..HttpOptions::default()
         },
@@ -112,6 +117,24 @@ async fn a_name_is_looked_up_once_and_connected_to_as_checked() {
     assert_eq!(output[2]["text"], "checked");
     assert_eq!(script.asked(), ["name.example"; 3]);
     assert_eq!((server.seen().len(), trap.seen().len()), (2, 0));
+}
+
+/// The certificate has to be for the name that was granted. That it is for the address which the name
+/// has, and for another name, counts for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_of_another_host_is_refused() {
+    let server = tls::server();
+    let port = server.address.port();
+    let script = Script::new(&[&["127.0.0.1"]]);
+    let urls = ["localhost", "name.example"].map(|host| format!("https://{host}:{port}/"));
+    let grants = urls.clone().map(|url| format!("net:{url}#GET"));
+    let verb = json!({ "verb": "http_each", "urls": urls });
+    let output = run(Arc::clone(&script), &grants, verb).await;
+    assert_eq!(output[0]["text"], "in private");
+    let error = output[1]["error"].as_str().unwrap();
+    assert!(error.contains("TlsCertificateError"), "{error}");
+    assert_eq!(script.asked(), ["localhost", "name.example"]);
+    assert_eq!(server.seen().len(), 1);
 }
 
 /// Case C14: the resolver hears of granted names alone.

@@ -15,13 +15,13 @@ use super::{failed, fetched, granted, probe, result};
 
 /// A file beside this one: an authority, and a key with a certificate of it for `localhost` and for
 /// 127.0.0.1.
-fn file(name: &str) -> PathBuf {
+pub(super) fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/all/http/tls")
         .join(name)
 }
 
-fn server() -> Server {
+pub(super) fn server() -> Server {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server-key.pem")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -62,25 +62,6 @@ fn an_authority_of_the_operators_own_is_trusted_and_no_other() {
     let reason = result(&home, &run_id)["error"].clone();
     assert!(reason.as_str().unwrap().starts_with("TLS-"), "{reason}");
     assert_eq!(server.seen().len(), 2);
-}
-
-/// The certificate is for the host that was granted, not for the address that it has.
-#[test]
-fn a_certificate_of_another_host_is_refused() {
-    let server = server();
-    let url = format!("https://ip6-localhost.localhost:{}/", server.address.port());
-    let ca_file = format!(
-        "[http]\naddresses_allowed = [\"127.0.0.0/8\", \"::1/128\"]\nca_file = {:?}",
-        file("ca.pem")
-    );
-    let home = granted(&[&format!("net:{url}#GET")], &ca_file);
-    let (message, _) = failed(&home, &json!({ "verb": "http", "url": url }));
-    // Where the system does not know names below localhost, there is nothing to connect to.
-    assert!(
-        message.contains("TlsCertificateError") || message.contains("DnsError"),
-        "{message}"
-    );
-    assert_eq!(server.seen().len(), 0);
 }
 
 #[test]
