@@ -19,6 +19,7 @@ mod calls;
 mod error;
 mod exchange;
 mod fields;
+mod head;
 mod outgoing;
 mod resolve;
 mod unread;

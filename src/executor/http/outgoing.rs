@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use http::header::{EXPECT, TE, TRAILER};
 use http::request::Parts;
 use tokio::sync::Semaphore;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi_http::{
+    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
+    WasiHttpHooks,
+};
 
 use super::calls::Calls;
 use super::error::ExchangeError;
@@ -112,6 +116,13 @@ impl WasiHttpHooks for Outgoing {
             times: options.unwrap_or_default(),
         };
         Box::new(async move { Ok(exchange.carry_out(body).await?) })
+    }
+
+    // Beside the fields that are about the connection, those that change how a message is framed.
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name| {
+            DEFAULT_FORBIDDEN_HEADERS.contains(name) || matches!(*name, TE | TRAILER | EXPECT)
+        })
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
@@ -27,6 +28,7 @@ use wasmtime_wasi_http::io::TokioIo;
 use super::HttpOptions;
 use super::error::ExchangeError;
 use super::fields::{FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
+use super::head::HeadBound;
 use super::unread::{Hold, Unread};
 use crate::capability::{Scheme, Target};
 
@@ -195,15 +197,20 @@ async fn talk(
     builder
         .max_headers(FIELDS_MAX)
         .max_header_size(RESPONSE_HEADER_BYTES_MAX);
+    let (stream, before_response) = HeadBound::new(stream);
     let handshake = builder.handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| failed(&error))?;
     let exchange = async {
         let response = async {
             let response = sender.send_request(request).await;
-            response.map_err(|error| failed(&error))
+            response.map_err(|error| match before_response.is_used_up() {
+                true => ExchangeError::ResponseHeader,
+                false => failed(&error),
+            })
         };
         let read_time = |ms| ExchangeError::ReadTime { ms };
         let response = within(times.first_byte_timeout, response, read_time).await?;
+        before_response.lift();
         collect(response, times, unread).await
     };
     // What the connection has to tell, the exchange is told as well; it may be over first.
@@ -224,6 +231,10 @@ async fn collect(
     unread: &Arc<Unread>,
 ) -> Result<Answer, ExchangeError> {
     let (mut head, mut body) = response.into_parts();
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        // The chunks tell the length, and a field that tells another would mislead whoever reads it.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     let fields = head.headers.iter();
     let header_bytes: usize = fields
         .map(|(name, value)| name.as_str().len() + value.len())

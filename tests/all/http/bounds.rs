@@ -203,6 +203,47 @@ fn the_times_of_the_guest_are_kept() {
     assert_eq!(reason, "connection-timeout: no connection within 50 ms");
 }
 
+/// Interim responses are read without a pause, so it is their bytes that are bounded.
+#[test]
+fn interim_responses_without_end_are_not_read_to_the_end() {
+    let flood = Server::start(|_, wire| {
+        let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
+        loop {
+            wire.write_all(&interim)?;
+        }
+    });
+    let home = granted(&[&flood.net("/#GET")], "");
+    let verb = json!({ "verb": "http", "url": flood.url("/") });
+    let (message, run_id) = failed(&home, &verb);
+    assert!(
+        message.contains("HttpResponseHeaderSectionSize"),
+        "{message}"
+    );
+    let reason = result(&home, &run_id)["error"].clone();
+    assert!(
+        reason
+            .as_str()
+            .unwrap()
+            .contains("response header too large")
+    );
+}
+
+/// Chunks tell the length of a body; a field that tells another one does not reach the guest.
+#[test]
+fn a_length_beside_chunks_is_left_out() {
+    let server = Server::answering(
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    );
+    let home = granted(&[&server.net("/#GET")], "");
+    let (_, run_id) = fetched(&home, &server.url("/"));
+    let result = result(&home, &run_id);
+    assert_eq!(result["body"], "hello");
+    assert!(
+        !result["headers"].to_string().contains("content-length"),
+        "{result}"
+    );
+}
+
 #[test]
 fn the_body_of_a_request_is_bounded_and_never_sent_in_part() {
     let server = Server::answering(ok(""));
