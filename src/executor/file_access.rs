@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Metadata, OpenOptions, OpenOptionsExt as _};
@@ -138,6 +139,22 @@ pub(crate) fn open(dir: &File, path: &str, opening: Opening) -> io::Result<Opene
 /// Whether a path led out of its folder: what the operating system does not permit has its number.
 fn is_escape(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
+
+/// Whether the target of a link is more than a way down.
+pub(crate) fn leads_up(target: &[u8]) -> bool {
+    target.starts_with(b"/") || target.split(|&byte| byte == b'/').any(|name| name == b"..")
+}
+
+/// Whether there is a link at `path` that leads up. What cannot be looked at is none here: whoever wants
+/// to do something with it meets the same obstacle.
+pub(crate) fn is_link_up(dir: &File, path: &str) -> bool {
+    // With a separator or a dot at its end it would be the path of what the link leads to.
+    let path: PathBuf = Path::new(path).components().collect();
+    let target = dir
+        .try_clone()
+        .and_then(|dir| cap_std::fs::Dir::from_std_file(dir).read_link_contents(path));
+    target.is_ok_and(|target| leads_up(target.as_os_str().as_encoded_bytes()))
 }
 
 /// A folder that is being listed, a page at a time.

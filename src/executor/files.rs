@@ -61,7 +61,7 @@ pub(crate) enum Refusal {
     ReadOnly,
     /// The path, or a link on it, leads out of the folder.
     LeadsOut,
-    /// The link that it wants to make could lead out of the folder, for others than itself.
+    /// The link that it wants to make or move could lead out of the folder, for others than itself.
     LinkOut,
     /// It is a device, a socket or a pipe, whose other end may be anything, and may never answer.
     NotAFile,

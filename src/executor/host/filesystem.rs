@@ -13,7 +13,7 @@ use types::{
 
 use crate::executor::file_access::{self, Listing, Opened, Opening, on_thread};
 use crate::executor::file_stream::{FileInput, FileOutput};
-use crate::executor::files::{OpenFile, Refusal};
+use crate::executor::files::{Held, OpenFile, Refusal};
 use crate::executor::state::HostState;
 
 type Fd = Resource<Descriptor>;
@@ -84,6 +84,18 @@ impl HostState {
     /// Takes the hole that a write far behind the end of a file makes.
     fn take_hole(&self, fd: &Fd, offset: Filesize) -> FsResult<()> {
         self.take_file_bytes(offset.saturating_sub(self.file_bytes(fd)?))
+    }
+
+    /// Refuses to give another place to a link that leads up: from there it could lead out.
+    async fn check_link(&mut self, fd: &Fd, held: &Held, verb: &str, path: &str) -> FsResult<()> {
+        let Descriptor::Dir(dir) = self.table.get(fd)? else {
+            return Ok(());
+        };
+        let (dir, wanted) = (dir.dir.clone(), path.to_owned());
+        match on_thread(move || file_access::is_link_up(&dir, &wanted)).await? {
+            true => Err(self.refuse_file(held, Refusal::LinkOut, verb, path)),
+            false => Ok(()),
+        }
     }
 
     /// A stream that counts in place of one that does not.
@@ -259,6 +271,7 @@ impl HostDescriptor for HostState {
         let (held, new_held) = (self.held(&fd)?, self.held(&new_fd)?);
         self.check_writable(&held, verb, &path)?;
         self.check_writable(&new_held, verb, &new_path)?;
+        self.check_link(&fd, &held, verb, &path).await?;
         let answer = HostDescriptor::rename_at(
             &mut self.filesystem(),
             again(&fd),
@@ -284,6 +297,7 @@ impl HostDescriptor for HostState {
         let (held, new_held) = (self.held(&fd)?, self.held(&new_fd)?);
         self.check_writable(&held, verb, &path)?;
         self.check_writable(&new_held, verb, &new_path)?;
+        self.check_link(&fd, &held, verb, &path).await?;
         self.take_entry()?;
         let answer = HostDescriptor::link_at(
             &mut self.filesystem(),
@@ -300,12 +314,13 @@ impl HostDescriptor for HostState {
     }
 
     /// A link that leads up is not followed here, but by whoever else comes by: a program of the host, or
-    /// a run that is given a folder inside this one. One that leads down stays inside wherever it is moved.
+    /// a run that is given a folder inside this one. One that leads down stays inside wherever it is moved; one
+    /// that leads up, and was there before, is not moved.
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
         let verb = "make the link";
         let held = self.held(&fd)?;
         self.check_writable(&held, verb, &path)?;
-        if target.starts_with('/') || target.split('/').any(|name| name == "..") {
+        if file_access::leads_up(target.as_bytes()) {
             return Err(self.refuse_file(&held, Refusal::LinkOut, verb, &path));
         }
         self.take_entry()?;
