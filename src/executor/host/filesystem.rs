@@ -12,7 +12,7 @@ use types::{
 };
 
 use crate::executor::file_access::{self, Listing, Opened, Opening, on_thread};
-use crate::executor::file_stream::{FileInput, FileOutput};
+use crate::executor::file_stream::{FileInput, FileOutput, WriteAt};
 use crate::executor::files::{Held, OpenFile, Refusal};
 use crate::executor::state::HostState;
 
@@ -98,16 +98,21 @@ impl HostState {
         }
     }
 
-    /// A stream that counts in place of one that does not.
+    /// A stream that counts in place of one that does not. It writes from `offset` on, or at the end.
     fn counted(
         &mut self,
         stream: Resource<DynOutputStream>,
         fd: &Fd,
+        offset: Option<Filesize>,
     ) -> FsResult<Resource<DynOutputStream>> {
         let place = self.held(fd)?.place;
+        let Descriptor::File(file) = self.table.get(fd)? else {
+            return Err(ErrorCode::BadDescriptor.into());
+        };
+        let at = offset.map(|offset| WriteAt::new(&file.file, offset));
         let stream = self.table.delete(stream)?;
         let budget = self.record.budget().clone();
-        let counted: DynOutputStream = Box::new(FileOutput::new(stream, budget, place));
+        let counted: DynOutputStream = Box::new(FileOutput::new(stream, at, budget, place));
         Ok(self.table.push(counted)?)
     }
 }
@@ -178,16 +183,15 @@ impl HostDescriptor for HostState {
     ) -> FsResult<Resource<DynOutputStream>> {
         let held = self.held(&fd)?;
         self.check_writable(&held, "write", "")?;
-        self.take_hole(&fd, offset)?;
         let stream = HostDescriptor::write_via_stream(&mut self.filesystem(), again(&fd), offset)?;
-        self.counted(stream, &fd)
+        self.counted(stream, &fd, Some(offset))
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
         let held = self.held(&fd)?;
         self.check_writable(&held, "append to", "")?;
         let stream = HostDescriptor::append_via_stream(&mut self.filesystem(), again(&fd))?;
-        self.counted(stream, &fd)
+        self.counted(stream, &fd, None)
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
