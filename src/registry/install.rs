@@ -84,7 +84,8 @@ pub enum InstallError {
 impl Staged {
     /// Reads a folder, a `.tar.gz`, a `.tgz` or a `.zip`, and puts what it holds beside the skills,
     /// under no name that anybody would load. An archive has the skill's files at its top, or in one
-    /// folder of any name; a folder has to have the skill's name.
+    /// folder of any name; a folder has to have the skill's name, and may be a link that has it. What begins
+    /// with a dot in a folder is passed over.
     ///
     /// # Errors
     /// An entry breaks a rule, the skill is not valid, or the files cannot be written.
@@ -150,7 +151,7 @@ impl Staged {
             });
         }
         let is_same = present.is_some_and(|present| present.files == pin.files)
-            && package::read(&target).is_ok_and(|tree| tree == self.tree);
+            && package::read_installed(&target).is_ok_and(|tree| tree == self.tree);
         let status = match (is_there, is_same) {
             (false, _) => InstallStatus::Installed,
             (true, false) => InstallStatus::Replaced,

@@ -18,6 +18,7 @@ pub(super) use tree::Tree;
 
 use super::front_matter::SKILL_FILE;
 use crate::config::COMPONENT_BYTES_MAX;
+use folder::Entries;
 use tree::Unpacking;
 
 /// Bytes of all files together: the largest component that any configuration takes, and 64 MiB beside it.
@@ -199,14 +200,20 @@ impl PackageError {
     }
 }
 
-/// The files of the skill that `path` names, with the SKILL.md at the top.
+/// Everything in the folder of an installed skill.
+pub(super) fn read_installed(folder: &Path) -> Result<Tree, PackageError> {
+    Ok(folder::read(folder, Entries::All)?.finish())
+}
+
+/// The files of the skill that `path` names, with the SKILL.md at the top. Of a folder, entries whose names
+/// begin with a dot are passed over.
 pub(super) fn read(path: &Path) -> Result<Tree, PackageError> {
     let unreadable = |source| PackageError::Unreadable {
         path: path.to_owned(),
         source,
     };
     if path.metadata().map_err(unreadable)?.is_dir() {
-        return Ok(folder::read(path)?.finish());
+        return Ok(folder::read(path, Entries::Visible)?.finish());
     }
     let format = Format::of(path).ok_or_else(|| PackageError::UnknownFormat {
         path: path.to_owned(),

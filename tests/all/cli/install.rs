@@ -231,6 +231,63 @@ fn c12_a_folder_is_copied_by_the_same_rules() {
     .check(&home);
 }
 
+/// Where a skill is worked on there is more than the skill.
+#[test]
+fn what_begins_with_a_dot_stays_in_the_folder() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let kept = files(&folder, "");
+    fs::create_dir_all(folder.join(".git/objects")).unwrap();
+    fs::create_dir(folder.join("docs")).unwrap();
+    // Neither is copied, nor are the rules for what is.
+    symlink("/etc/passwd", folder.join(".git/objects/link")).unwrap();
+    fs::write(folder.join("docs/.draft"), "x").unwrap();
+    let install = ["skills", "install", folder.to_str().unwrap()];
+    for said in ["greet: installed\n", "greet: unchanged\n"] {
+        let ran = home.skillrun(&install);
+        assert_eq!((ran.exit, &*ran.stdout), (Some(0), said), "{ran:?}");
+        let copied = home.skill("greet");
+        assert!(copied.join("docs").is_dir() && !copied.join("docs/.draft").exists());
+        fs::remove_dir(copied.join("docs")).unwrap();
+        assert_eq!(files(&copied, ""), kept);
+        fs::create_dir(copied.join("docs")).unwrap();
+    }
+    // What somebody packed is meant to be there.
+    let packed = write(
+        &home,
+        "greet.zip",
+        packed_zip(&[kept, vec![(".kept".to_owned(), b"x".to_vec())]].concat()),
+    );
+    for said in ["greet: replaced\n", "greet: unchanged\n"] {
+        let ran = home.skillrun(&["skills", "install", &packed]);
+        assert_eq!((ran.exit, &*ran.stdout), (Some(0), said), "{ran:?}");
+        assert!(home.skill("greet").join(".kept").exists());
+    }
+}
+
+/// The folder that was named is what is copied, not the name of it.
+#[test]
+fn a_folder_may_be_named_by_a_link_that_has_the_skills_name() {
+    let home = Home::new(&[]);
+    let folder = home.path().join("greet-1.0");
+    fs::rename(greet(&home), &folder).unwrap();
+    let (link, other) = (home.path().join("greet"), home.path().join("other"));
+    symlink("greet-1.0", &link).unwrap();
+    symlink("greet-1.0", &other).unwrap();
+    Refusal::new(
+        &["skills", "install", other.to_str().unwrap()],
+        1,
+        "load_error",
+    )
+    .says(&["\"greet\"", "\"other\""])
+    .check(&home);
+    let ran = home.skillrun(&["skills", "install", link.to_str().unwrap()]);
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let installed = home.skill("greet");
+    assert!(!installed.is_symlink());
+    assert_eq!(files(&installed, ""), files(&folder, ""));
+}
+
 #[test]
 fn what_is_no_source_is_said_without_an_attempt() {
     let home = Home::new(&[]);
