@@ -438,3 +438,86 @@ fn installations_at_once_do_not_disturb_each_other() {
         assert_eq!(ran.json()["accepted"], true, "{ran:?}");
     }
 }
+
+/// A command of which one call of `fsync` fails, by its number on its thread; and whether it came to that.
+fn with_failing_sync(home: &Home, number: u32, arguments: &[&str]) -> (Option<i32>, bool) {
+    let log = home.path().join("strace");
+    let command = home.command(arguments);
+    let ran = std::process::Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=fsync", "-e"])
+        .arg(format!("inject=fsync:error=EIO:when={number}"))
+        .arg("-o")
+        .arg(&log)
+        .arg(command.get_program())
+        .args(command.get_args())
+        .envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .output()
+        .expect("strace is not there: run cargo xtask setup");
+    let failed = fs::read_to_string(log).unwrap().contains("(INJECTED)");
+    (ran.status.code(), failed)
+}
+
+/// What could not be made durable is not done: the skill is as it was, and so is what was accepted.
+#[test]
+fn a_disk_that_fails_loses_no_skill() {
+    let home = Home::new(&[]);
+    let folder = greet(&home);
+    let source = folder.to_str().unwrap();
+    let text = fs::read_to_string(folder.join("SKILL.md")).unwrap();
+    let edit = |number| fs::write(folder.join("SKILL.md"), format!("{text}{number}\n")).unwrap();
+    let installed = || files(&home.skill("greet"), "");
+    let is_accepted =
+        || home.skillrun(&["skills", "pin", "greet", "--json"]).json()["accepted"] == true;
+
+    let mut number = 1;
+    // Each time another skill: none of those that failed was accepted.
+    loop {
+        edit(number);
+        let (exit, failed) = with_failing_sync(&home, number, &["skills", "install", source]);
+        if exit == Some(0) {
+            assert_eq!(installed(), files(&folder, ""), "{number}");
+            assert!(is_accepted(), "{number}");
+            let ran = home.skillrun(&["skills", "remove", "greet"]);
+            assert_eq!(ran.exit, Some(0), "{ran:?}");
+        } else {
+            assert_eq!(skills(&home), Vec::<String>::new(), "{number}");
+        }
+        if !failed {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 5, "{number}");
+
+    assert_eq!(home.skillrun(&["skills", "install", source]).exit, Some(0));
+    for number in 1.. {
+        edit(1000 + number);
+        let before = installed();
+        let replace = ["skills", "install", source, "--accept"];
+        let (exit, failed) = with_failing_sync(&home, number, &replace);
+        let expected = match exit {
+            Some(0) => files(&folder, ""),
+            _ => before,
+        };
+        assert_eq!(installed(), expected, "{number}");
+        assert!(is_accepted(), "{number}");
+        if !failed {
+            break;
+        }
+    }
+
+    for number in 1.. {
+        let before = installed();
+        let (exit, failed) = with_failing_sync(&home, number, &["skills", "remove", "greet"]);
+        if !failed {
+            assert_eq!((exit, skills(&home)), (Some(0), Vec::new()));
+            break;
+        }
+        assert_eq!((exit, installed()), (Some(1), before), "{number}");
+        assert!(is_accepted(), "{number}");
+    }
+}
