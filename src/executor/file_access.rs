@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Metadata, OpenOptions, OpenOptionsExt as _};
@@ -138,6 +140,70 @@ pub(crate) fn open(dir: &File, path: &str, opening: Opening) -> io::Result<Opene
 /// Whether a path led out of its folder: what the operating system does not permit has its number.
 fn is_escape(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
+
+/// What a file or folder is, whatever it is called: its device and its number there.
+type Identity = (u64, u64);
+
+/// Whether an open folder is what is at `path`, lies in it or has it in it. Where there is nothing yet, the
+/// folder has it in it that has the place for it.
+pub(crate) fn meets(folder: &File, path: &Path) -> io::Result<bool> {
+    let above = identities_above(folder)?;
+    let path = std::path::absolute(path)?;
+    let mut is_there = true;
+    for place in path.ancestors() {
+        // Without links, what is above it is above it by name.
+        let Ok(real) = place.canonicalize() else {
+            is_there = false;
+            continue;
+        };
+        if is_there && above.contains(&identity(&real.metadata()?)) {
+            return Ok(true);
+        }
+        for place in real.ancestors() {
+            if above.first() == Some(&identity(&place.metadata()?)) {
+                return Ok(true);
+            }
+        }
+        break;
+    }
+    Ok(false)
+}
+
+/// An open folder and all folders that it is in.
+fn identities_above(folder: &File) -> io::Result<Vec<Identity>> {
+    let mut known = vec![identity(&folder.metadata()?)];
+    let mut up = String::new();
+    loop {
+        up.push_str("../");
+        let stat = rustix::fs::statat(folder, &up, AtFlags::empty())?;
+        let above = (stat.st_dev, stat.st_ino);
+        // Above the root there is the root.
+        if known.last() == Some(&above) {
+            return Ok(known);
+        }
+        known.push(above);
+    }
+}
+
+fn identity(metadata: &std::fs::Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether the target of a link is more than a way down.
+pub(crate) fn leads_up(target: &[u8]) -> bool {
+    target.starts_with(b"/") || target.split(|&byte| byte == b'/').any(|name| name == b"..")
+}
+
+/// Whether there is a link at `path` that leads up. What cannot be looked at is none here: whoever wants
+/// to do something with it meets the same obstacle.
+pub(crate) fn is_link_up(dir: &File, path: &str) -> bool {
+    // With a separator or a dot at its end it would be the path of what the link leads to.
+    let path: PathBuf = Path::new(path).components().collect();
+    let target = dir
+        .try_clone()
+        .and_then(|dir| cap_std::fs::Dir::from_std_file(dir).read_link_contents(path));
+    target.is_ok_and(|target| leads_up(target.as_os_str().as_encoded_bytes()))
 }
 
 /// A folder that is being listed, a page at a time.

@@ -1,5 +1,7 @@
 //! The streams of a file: they count what is written, and keep the file among those that are open.
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,8 +21,31 @@ pub(crate) struct FileInput {
 /// A file that is written. What would be more than the run may write ends it, before it is written.
 pub(crate) struct FileOutput {
     stream: DynOutputStream,
+    /// None: wherever the file ends.
+    at: Option<WriteAt>,
     budget: Arc<Budget>,
     _place: Arc<OpenFile>,
+}
+
+/// Where the next byte of a stream goes.
+pub(crate) struct WriteAt {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl WriteAt {
+    pub(crate) fn new(file: &Arc<File>, offset: u64) -> Self {
+        Self {
+            file: Arc::clone(file),
+            offset,
+        }
+    }
+
+    /// Bytes by which the file grows without being written, if the next byte is written now. The file may
+    /// have been cut since the last one was.
+    fn hole(&self) -> io::Result<u64> {
+        Ok(self.offset.saturating_sub(self.file.metadata()?.len()))
+    }
 }
 
 impl FileInput {
@@ -33,18 +58,32 @@ impl FileInput {
 }
 
 impl FileOutput {
-    pub(crate) fn new(stream: DynOutputStream, budget: Arc<Budget>, place: Arc<OpenFile>) -> Self {
+    pub(crate) fn new(
+        stream: DynOutputStream,
+        at: Option<WriteAt>,
+        budget: Arc<Budget>,
+        place: Arc<OpenFile>,
+    ) -> Self {
         Self {
             stream,
+            at,
             budget,
             _place: place,
         }
     }
 
-    fn take(&self, bytes: &Bytes) -> StreamResult<()> {
+    fn take(&mut self, bytes: &Bytes) -> StreamResult<()> {
         let bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut growth = bytes;
+        // Nothing is written where nothing is given, so there is no hole either.
+        if let Some(at) = self.at.as_mut().filter(|_| bytes > 0) {
+            let hole = at.hole();
+            let hole = hole.map_err(|error| StreamError::LastOperationFailed(error.into()))?;
+            growth = hole.saturating_add(bytes);
+            at.offset = at.offset.saturating_add(bytes);
+        }
         self.budget
-            .take(LimitKey::FileWriteBytes, bytes)
+            .take(LimitKey::FileWriteBytes, growth)
             .map_err(|reached| StreamError::Trap(reached.into()))
     }
 }

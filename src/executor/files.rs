@@ -1,6 +1,7 @@
 //! The folders that a run was given, and what its guest holds open in them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -11,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::failure::Failure;
+use super::file_access;
 use super::guest_record::cut;
 use super::run_host::Denial;
 use super::state::HostState;
@@ -61,7 +63,7 @@ pub(crate) enum Refusal {
     ReadOnly,
     /// The path, or a link on it, leads out of the folder.
     LeadsOut,
-    /// The link that it wants to make could lead out of the folder, for others than itself.
+    /// The link that it wants to make or move could lead out of the folder, for others than itself.
     LinkOut,
     /// It is a device, a socket or a pipe, whose other end may be anything, and may never answer.
     NotAFile,
@@ -81,6 +83,33 @@ impl Drop for OpenFile {
 }
 
 impl Folder {
+    /// Refuses a folder that is something that is protected, lies in it or has it in it, whatever the
+    /// access. It is the open folder that is looked at: its path may lead elsewhere by now.
+    fn check(&self, protected: &[PathBuf]) -> Result<(), Failure> {
+        let refused = |path: &Path, reason: &str| Failure {
+            hint: Some("grant a folder that has nothing of skillrun's own in it".to_owned()),
+            ..Failure::new(
+                OutcomeCode::LoadError,
+                format!(
+                    "{} cannot be given to a skill: {reason} {}",
+                    self.capability(self.access),
+                    path.display()
+                ),
+            )
+        };
+        for path in protected {
+            match file_access::meets(&self.dir.dir, path) {
+                Ok(false) => {}
+                Ok(true) => return Err(refused(path, "it would reach")),
+                Err(error) => {
+                    let reason = format!("{error}, so nobody knows whether it would reach");
+                    return Err(refused(path, &reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn capability(&self, access: FsAccess) -> Capability {
         Capability::Fs {
             access,
@@ -117,13 +146,35 @@ impl Held {
 }
 
 impl Files {
-    /// Opens the folders of a policy. Where the same folder is granted twice for one place, the wider
-    /// access holds, as it does for everything else that is granted twice.
+    /// Opens the folders of a policy, on a thread for it. Where the same folder is granted twice for one
+    /// place, the wider access holds, as it does for everything else that is granted twice.
     ///
     /// # Errors
-    /// One of them cannot be opened, two are to be seen at the same place, or there are more of them
-    /// than a run may hold open.
-    pub(crate) fn open(policy: &Policy, budget: &Arc<Budget>) -> Result<Self, Failure> {
+    /// One of them cannot be opened or reaches something that is protected, two are to be seen at the same
+    /// place, or there are more of them than a run may hold open.
+    pub(crate) async fn open(
+        policy: &Arc<Policy>,
+        budget: &Arc<Budget>,
+        protected: &Arc<[PathBuf]>,
+    ) -> Result<Self, Failure> {
+        let is_folder = |capability: &Capability| matches!(capability, Capability::Fs { .. });
+        if !policy.effective.iter().any(is_folder) {
+            return Ok(Self::default());
+        }
+        let (policy, budget) = (Arc::clone(policy), Arc::clone(budget));
+        let protected = Arc::clone(protected);
+        let opening =
+            tokio::task::spawn_blocking(move || Self::open_here(&policy, &budget, &protected));
+        opening
+            .await
+            .unwrap_or_else(|error| Err(Failure::new(OutcomeCode::Internal, error.to_string())))
+    }
+
+    fn open_here(
+        policy: &Policy,
+        budget: &Arc<Budget>,
+        protected: &[PathBuf],
+    ) -> Result<Self, Failure> {
         let mut places: BTreeMap<&str, (&str, FsAccess)> = BTreeMap::new();
         for capability in &policy.effective {
             let Capability::Fs {
@@ -144,6 +195,7 @@ impl Files {
         for (guest_dir, (host_dir, access)) in places {
             let place = OpenFile::take(budget)?;
             let folder = open_folder(policy, host_dir, guest_dir, access, place)?;
+            folder.check(protected)?;
             folders.push(Arc::new(folder));
         }
         Ok(Self {

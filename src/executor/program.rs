@@ -1,6 +1,7 @@
 //! A component that is ready to run, and one call of it.
 
 use std::future::{Future, poll_fn};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -10,7 +11,7 @@ use wasmtime::{Store, UpdateDeadline};
 use super::bindings::SkillPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
-use super::files;
+use super::files::{self, Files};
 use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
 use super::http::Client;
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
@@ -46,6 +47,8 @@ pub struct Call {
     pub host: Arc<dyn RunHost>,
     /// What the run may do.
     pub policy: Arc<Policy>,
+    /// Files and folders that no guest is given, nor a folder that they are in or that is in them.
+    pub protected: Arc<[PathBuf]>,
     /// The bounds on this call, and what of them is used.
     pub budget: Arc<Budget>,
     /// What the guest's random numbers are made from.
@@ -130,8 +133,9 @@ impl Program {
         if let Some(operation) = &call.operation {
             return Err(no_operations(operation));
         }
+        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let mut store = self.store(&record, call.policy, call.seed, None)?;
+        let mut store = self.store(&record, call.policy, files, call.seed, None)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -158,8 +162,9 @@ impl Program {
         let operation = operations.get(call.operation.as_deref())?;
         let (arguments, invocation) =
             operation.prepare(&call.input, &call.host.facts().skill_name)?;
+        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let mut store = self.store(&record, call.policy, call.seed, invocation)?;
+        let mut store = self.store(&record, call.policy, files, call.seed, invocation)?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
@@ -190,7 +195,8 @@ impl Program {
         let host = Arc::new(Unrecorded::default());
         let budget = Arc::new(Budget::new(limits, None));
         let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
-        let mut store = self.store(&record, Arc::default(), Seed::default(), None)?;
+        let (policy, files) = (Arc::default(), Files::default());
+        let mut store = self.store(&record, policy, files, Seed::default(), None)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -215,12 +221,13 @@ impl Program {
         &self,
         record: &Arc<GuestRecord>,
         policy: Arc<Policy>,
+        files: Files,
         seed: Seed,
         invocation: Option<Invocation>,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
         let http = Arc::clone(&self.http);
-        let state = HostState::new(Arc::clone(record), policy, seed, invocation, http)?;
+        let state = HostState::new(Arc::clone(record), policy, files, seed, invocation, http)?;
         let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store

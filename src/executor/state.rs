@@ -58,13 +58,14 @@ pub(crate) struct HostState {
 }
 
 impl HostState {
-    /// The state of a run that may do what `policy` says.
+    /// The state of a run that may do what `policy` says, in the folders that were opened for it.
     ///
     /// # Errors
-    /// A folder that was granted cannot be opened, or a secret that was granted is not there.
+    /// A secret that was granted is not there.
     pub(crate) fn new(
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
+        files: Files,
         seed: Seed,
         invocation: Option<Invocation>,
         http: Arc<Client>,
@@ -85,7 +86,7 @@ impl HostState {
             table,
             fuel_left: record.budget().remaining(LimitKey::Fuel),
             wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation),
-            files: Files::open(&policy, record.budget())?,
+            files,
             http,
             outgoing,
             policy,

@@ -16,7 +16,8 @@ use super::state::{HostState, Invocation, Seed};
 use super::stdio::LineStream;
 use crate::capability::{Capability, Policy};
 
-/// Random bytes that a guest may ask for at once. Protects the host's heap.
+/// Random bytes that a guest is given at once. Protects the host's heap. WASI 0.2 has no way to give fewer
+/// than were asked for, so there whoever asks for more is ended; WASI 0.3 lets the host give fewer.
 pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of names,

@@ -84,7 +84,8 @@ pub enum InstallError {
 impl Staged {
     /// Reads a folder, a `.tar.gz`, a `.tgz` or a `.zip`, and puts what it holds beside the skills,
     /// under no name that anybody would load. An archive has the skill's files at its top, or in one
-    /// folder of any name; a folder has to have the skill's name.
+    /// folder of any name; a folder has to have the skill's name, and may be a link that has it. What begins
+    /// with a dot in a folder is passed over.
     ///
     /// # Errors
     /// An entry breaks a rule, the skill is not valid, or the files cannot be written.
@@ -150,23 +151,26 @@ impl Staged {
             });
         }
         let is_same = present.is_some_and(|present| present.files == pin.files)
-            && package::read(&target).is_ok_and(|tree| tree == self.tree);
+            && package::read_installed(&target).is_ok_and(|tree| tree == self.tree);
         let status = match (is_there, is_same) {
             (false, _) => InstallStatus::Installed,
             (true, false) => InstallStatus::Replaced,
             (true, true) => InstallStatus::Unchanged,
         };
         if status != InstallStatus::Unchanged {
-            self.exchange(&name, &target)?;
+            let unwritable = |source| InstallError::Unwritable {
+                path: target.clone(),
+                source,
+            };
+            self.staging.exchange(&name, &target).map_err(unwritable)?;
+            if let Err(error) = sync_folder(&self.skills_dir) {
+                self.put_back(status, &name, &target);
+                return Err(unwritable(error));
+            }
         }
         let pinned = lock.change(&name, |state| state.pin = Some(pin.clone()));
         if let Err(error) = pinned {
-            if status == InstallStatus::Installed {
-                // Dropping the staging folder takes it away.
-                let _undone = self.staging.take(&name, &target);
-            } else if status == InstallStatus::Replaced {
-                let _undone = self.staging.exchange(&name, &target);
-            }
+            self.put_back(status, &name, &target);
             return Err(error.into());
         }
         Ok(InstallOutcome {
@@ -177,14 +181,17 @@ impl Staged {
         })
     }
 
-    fn exchange(&self, name: &SkillName, target: &Path) -> Result<(), InstallError> {
-        self.staging
-            .exchange(name, target)
-            .and_then(|()| sync_folder(&self.skills_dir))
-            .map_err(|source| InstallError::Unwritable {
-                path: target.to_owned(),
-                source,
-            })
+    /// Takes the skill's name away from it again, and gives it to the one that had it. What the staging
+    /// folder then holds goes with it.
+    fn put_back(&self, status: InstallStatus, name: &SkillName, target: &Path) {
+        let undone = match status {
+            InstallStatus::Installed => self.staging.take(name, target),
+            InstallStatus::Replaced => self.staging.exchange(name, target),
+            InstallStatus::Unchanged => Ok(()),
+        };
+        if let Err(error) = undone {
+            tracing::error!(path = %target.display(), %error, "cannot undo an installation that failed");
+        }
     }
 }
 

@@ -179,7 +179,7 @@ impl StateLock {
         State::read(&self.skills_dir)
     }
 
-    /// Makes `state` the state. When it returns, it is durable.
+    /// Makes `state` the state. When it returns, it is durable; if that fails, the old one is put back.
     pub(super) fn write(&self, state: State) -> Result<(), StateError> {
         let file = StateFile {
             version: VERSION,
@@ -201,6 +201,27 @@ impl StateLock {
     }
 
     fn replace(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        let before = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            before => Some(before?),
+        };
+        self.write_new(text)?.sync_all()?;
+        fs::rename(self.skills_dir.join(NEW_FILE), path)?;
+        let synced = sync_folder(&self.skills_dir);
+        if synced.is_err() {
+            // Whoever asked for the new state undoes what goes with it.
+            let _undone = match before {
+                None => fs::remove_file(path),
+                Some(before) => self
+                    .write_new(&before)
+                    .and_then(|_| fs::rename(self.skills_dir.join(NEW_FILE), path)),
+            };
+        }
+        synced
+    }
+
+    /// Writes the file that is to be renamed. It is not durable yet.
+    fn write_new(&self, text: &[u8]) -> io::Result<File> {
         let new = self.skills_dir.join(NEW_FILE);
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -213,9 +234,7 @@ impl StateLock {
             .mode(0o600)
             .open(&new)?;
         file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        sync_folder(&self.skills_dir)
+        Ok(file)
     }
 
     /// Changes the state of one skill.

@@ -127,6 +127,11 @@ pub fn remove(skills_dir: &Path, name: &SkillName) -> Result<bool, UpkeepError> 
     let staging = Staging::make(skills_dir, &lock).map_err(unremovable)?;
     if is_there {
         staging.take(name, &folder).map_err(unremovable)?;
+        // While it can still be given back.
+        if let Err(error) = sync_folder(skills_dir) {
+            let _undone = staging.give_back(name, &folder);
+            return Err(unremovable(error));
+        }
     }
     let forgotten = match state.skills.remove(name) {
         Some(_) => lock.write(state),
@@ -138,6 +143,5 @@ pub fn remove(skills_dir: &Path, name: &SkillName) -> Result<bool, UpkeepError> 
         }
         return Err(error.into());
     }
-    sync_folder(skills_dir).map_err(unremovable)?;
     Ok(true)
 }

@@ -215,12 +215,12 @@ impl Executor for SkillExecutor {
         if skill.component.is_some() {
             self.pin(&skill).await?;
         }
-        protected::check(&cx.profile().policy, &self.protected)?;
         let program = self.load(&skill).await?;
         let called = program
             .call(Call {
                 host: Arc::new(Journal::new(cx, name, Arc::clone(&skill.body))),
                 policy: Arc::clone(&cx.profile().policy),
+                protected: Arc::clone(&self.protected),
                 budget: Arc::clone(cx.budget()),
                 seed: cx.seed(),
                 operation: operation.map(str::to_owned),

@@ -10,7 +10,7 @@ use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{
     Descriptor, DescriptorFlags, ErrorCode, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasip2::io::streams::{InputStream, StreamError};
+use wasip2::io::streams::{InputStream, OutputStream, StreamError};
 
 /// One call. `dir` and `file` name a folder that the guest was given, or what `open` put under `name`.
 #[derive(Deserialize)]
@@ -50,6 +50,11 @@ pub(crate) enum FileCall {
     WriteStream {
         file: String,
         offset: u64,
+        bytes: u64,
+    },
+    /// Writes so many bytes, cuts the file to nothing, and writes one more byte through the same stream.
+    WriteCutWrite {
+        file: String,
         bytes: u64,
     },
     /// Takes a stream for writing.
@@ -178,6 +183,19 @@ fn follow(follow: bool) -> PathFlags {
     }
 }
 
+/// Writes so many bytes, in pieces of 4 KiB.
+fn fill(stream: &OutputStream, bytes: u64) -> Result<Value, Refused> {
+    let mut left = bytes;
+    while left > 0 {
+        let piece = left.min(4096);
+        stream
+            .blocking_write_and_flush(&vec![b'x'; piece as usize])
+            .map_err(stream_code)?;
+        left -= piece;
+    }
+    Ok(json!("ok"))
+}
+
 impl Hands {
     fn answer(&mut self, call: &FileCall) -> Value {
         match self.call(call) {
@@ -236,6 +254,7 @@ impl Hands {
             | FileCall::ReadStream { .. }
             | FileCall::Write { .. }
             | FileCall::WriteStream { .. }
+            | FileCall::WriteCutWrite { .. }
             | FileCall::AppendStream { .. }
             | FileCall::SetSize { .. }
             | FileCall::SetTimes { .. } => self.on_file(call),
@@ -284,15 +303,14 @@ impl Hands {
                 bytes,
             } => {
                 let stream = self.get(file)?.write_via_stream(*offset).map_err(code)?;
-                let mut left = *bytes;
-                while left > 0 {
-                    let piece = left.min(4096);
-                    stream
-                        .blocking_write_and_flush(&vec![b'x'; piece as usize])
-                        .map_err(stream_code)?;
-                    left -= piece;
-                }
-                Ok(json!("ok"))
+                fill(&stream, *bytes)
+            }
+            FileCall::WriteCutWrite { file, bytes } => {
+                let file = self.get(file)?;
+                let stream = file.write_via_stream(0).map_err(code)?;
+                fill(&stream, *bytes)?;
+                file.set_size(0).map_err(code)?;
+                fill(&stream, 1)
             }
             FileCall::AppendStream { file } => {
                 self.get(file)?.append_via_stream().map_err(code)?;

@@ -12,8 +12,8 @@ use types::{
 };
 
 use crate::executor::file_access::{self, Listing, Opened, Opening, on_thread};
-use crate::executor::file_stream::{FileInput, FileOutput};
-use crate::executor::files::{OpenFile, Refusal};
+use crate::executor::file_stream::{FileInput, FileOutput, WriteAt};
+use crate::executor::files::{Held, OpenFile, Refusal};
 use crate::executor::state::HostState;
 
 type Fd = Resource<Descriptor>;
@@ -86,16 +86,33 @@ impl HostState {
         self.take_file_bytes(offset.saturating_sub(self.file_bytes(fd)?))
     }
 
-    /// A stream that counts in place of one that does not.
+    /// Refuses to give another place to a link that leads up: from there it could lead out.
+    async fn check_link(&mut self, fd: &Fd, held: &Held, verb: &str, path: &str) -> FsResult<()> {
+        let Descriptor::Dir(dir) = self.table.get(fd)? else {
+            return Ok(());
+        };
+        let (dir, wanted) = (dir.dir.clone(), path.to_owned());
+        match on_thread(move || file_access::is_link_up(&dir, &wanted)).await? {
+            true => Err(self.refuse_file(held, Refusal::LinkOut, verb, path)),
+            false => Ok(()),
+        }
+    }
+
+    /// A stream that counts in place of one that does not. It writes from `offset` on, or at the end.
     fn counted(
         &mut self,
         stream: Resource<DynOutputStream>,
         fd: &Fd,
+        offset: Option<Filesize>,
     ) -> FsResult<Resource<DynOutputStream>> {
         let place = self.held(fd)?.place;
+        let Descriptor::File(file) = self.table.get(fd)? else {
+            return Err(ErrorCode::BadDescriptor.into());
+        };
+        let at = offset.map(|offset| WriteAt::new(&file.file, offset));
         let stream = self.table.delete(stream)?;
         let budget = self.record.budget().clone();
-        let counted: DynOutputStream = Box::new(FileOutput::new(stream, budget, place));
+        let counted: DynOutputStream = Box::new(FileOutput::new(stream, at, budget, place));
         Ok(self.table.push(counted)?)
     }
 }
@@ -166,16 +183,15 @@ impl HostDescriptor for HostState {
     ) -> FsResult<Resource<DynOutputStream>> {
         let held = self.held(&fd)?;
         self.check_writable(&held, "write", "")?;
-        self.take_hole(&fd, offset)?;
         let stream = HostDescriptor::write_via_stream(&mut self.filesystem(), again(&fd), offset)?;
-        self.counted(stream, &fd)
+        self.counted(stream, &fd, Some(offset))
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
         let held = self.held(&fd)?;
         self.check_writable(&held, "append to", "")?;
         let stream = HostDescriptor::append_via_stream(&mut self.filesystem(), again(&fd))?;
-        self.counted(stream, &fd)
+        self.counted(stream, &fd, None)
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
@@ -259,6 +275,7 @@ impl HostDescriptor for HostState {
         let (held, new_held) = (self.held(&fd)?, self.held(&new_fd)?);
         self.check_writable(&held, verb, &path)?;
         self.check_writable(&new_held, verb, &new_path)?;
+        self.check_link(&fd, &held, verb, &path).await?;
         let answer = HostDescriptor::rename_at(
             &mut self.filesystem(),
             again(&fd),
@@ -284,6 +301,7 @@ impl HostDescriptor for HostState {
         let (held, new_held) = (self.held(&fd)?, self.held(&new_fd)?);
         self.check_writable(&held, verb, &path)?;
         self.check_writable(&new_held, verb, &new_path)?;
+        self.check_link(&fd, &held, verb, &path).await?;
         self.take_entry()?;
         let answer = HostDescriptor::link_at(
             &mut self.filesystem(),
@@ -300,12 +318,13 @@ impl HostDescriptor for HostState {
     }
 
     /// A link that leads up is not followed here, but by whoever else comes by: a program of the host, or
-    /// a run that is given a folder inside this one. One that leads down stays inside wherever it is moved.
+    /// a run that is given a folder inside this one. One that leads down stays inside wherever it is moved; one
+    /// that leads up, and was there before, is not moved.
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
         let verb = "make the link";
         let held = self.held(&fd)?;
         self.check_writable(&held, verb, &path)?;
-        if target.starts_with('/') || target.split('/').any(|name| name == "..") {
+        if file_access::leads_up(target.as_bytes()) {
             return Err(self.refuse_file(&held, Refusal::LinkOut, verb, &path));
         }
         self.take_entry()?;

@@ -19,8 +19,17 @@ const NO_LINK: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
+/// Which entries of a folder count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entries {
+    All,
+    /// Those whose names do not begin with a dot: the others belong to the place where a skill is worked
+    /// on, such as `.git`.
+    Visible,
+}
+
 /// Reads a folder; the path itself may be a link to it.
-pub(super) fn read(path: &Path) -> Result<Unpacking, PackageError> {
+pub(super) fn read(path: &Path, entries: Entries) -> Result<Unpacking, PackageError> {
     let unreadable = |source: io::Error| PackageError::Unreadable {
         path: path.to_owned(),
         source,
@@ -29,6 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Unpacking, PackageError> {
     let folder = folder.map_err(|error| unreadable(error.into()))?;
     let mut unpacking = Unpacking::default();
     let mut walk = Walk {
+        entries,
         unpacking: &mut unpacking,
         unreadable: &unreadable,
     };
@@ -37,6 +47,7 @@ pub(super) fn read(path: &Path) -> Result<Unpacking, PackageError> {
 }
 
 struct Walk<'a> {
+    entries: Entries,
     unpacking: &'a mut Unpacking,
     unreadable: &'a dyn Fn(io::Error) -> PackageError,
 }
@@ -63,7 +74,8 @@ impl Walk<'_> {
         for entry in entries {
             let entry = entry.map_err(|error| (self.unreadable)(error.into()))?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
+            let is_passed_over = self.entries == Entries::Visible && name.starts_with(b".");
+            if matches!(name, b"." | b"..") || is_passed_over {
                 continue;
             }
             if names.len() == super::ENTRIES_MAX {

@@ -17,12 +17,15 @@ use rustix::fs::{Mode, OFlags};
 pub(super) use tree::Tree;
 
 use super::front_matter::SKILL_FILE;
+use crate::config::COMPONENT_BYTES_MAX;
+use folder::Entries;
 use tree::Unpacking;
 
-/// Bytes of an archive. A component has at most 64 MiB, and compresses; protects the time of the reader.
-const ARCHIVE_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Bytes of all files together; they are held in memory until they are known to be in order.
-const UNPACKED_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Bytes of all files together: the largest component that any configuration takes, and 64 MiB beside it.
+/// They are held in memory until they are known to be in order, so this is what an archive can cost.
+const UNPACKED_BYTES_MAX: u64 = COMPONENT_BYTES_MAX + 64 * 1024 * 1024;
+/// Bytes of an archive, which may be one that does not compress; protects the time of the reader.
+const ARCHIVE_BYTES_MAX: u64 = UNPACKED_BYTES_MAX;
 /// Entries of an archive or a folder; protects the file system.
 const ENTRIES_MAX: usize = 1000;
 /// Folders within each other; protects whoever walks them.
@@ -197,14 +200,20 @@ impl PackageError {
     }
 }
 
-/// The files of the skill that `path` names, with the SKILL.md at the top.
+/// Everything in the folder of an installed skill.
+pub(super) fn read_installed(folder: &Path) -> Result<Tree, PackageError> {
+    Ok(folder::read(folder, Entries::All)?.finish())
+}
+
+/// The files of the skill that `path` names, with the SKILL.md at the top. Of a folder, entries whose names
+/// begin with a dot are passed over.
 pub(super) fn read(path: &Path) -> Result<Tree, PackageError> {
     let unreadable = |source| PackageError::Unreadable {
         path: path.to_owned(),
         source,
     };
     if path.metadata().map_err(unreadable)?.is_dir() {
-        return Ok(folder::read(path)?.finish());
+        return Ok(folder::read(path, Entries::Visible)?.finish());
     }
     let format = Format::of(path).ok_or_else(|| PackageError::UnknownFormat {
         path: path.to_owned(),

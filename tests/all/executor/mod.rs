@@ -113,6 +113,7 @@ fn call(verb: &str, limits: Limits) -> Call {
     Call {
         host: Arc::new(Unrecorded::default()),
         policy: Arc::default(),
+        protected: Arc::default(),
         budget: Arc::new(Budget::new(Arc::new(limits), None)),
         seed: [7; 32],
         operation: None,

@@ -331,3 +331,45 @@ async fn comments_become_descriptions_where_the_component_has_them() {
         .collect();
     assert_eq!(said, ["Does nothing.", "Adds."]);
 }
+
+/// WASI 0.2 promises as many random bytes as were asked for, WASI 0.3 at most as many.
+#[tokio::test]
+async fn random_bytes_are_bounded_as_each_version_of_wasi_allows() {
+    let engine = engine(2, limits(&[]));
+    let ask = async |version: &str, parameter: &str, bytes: u64| {
+        let text = format!(
+            r#"(component
+            (import "wasi:random/random@{version}" (instance $random
+                (export "get-random-bytes" (func (param "{parameter}" u64) (result (list u8))))))
+            (core module $heap
+                (memory (export "memory") 64)
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 65536))
+            (core instance $heap (instantiate $heap))
+            (core func $get (canon lower (func $random "get-random-bytes")
+                (memory (core memory $heap "memory")) (realloc (core func $heap "realloc"))))
+            (core module $m
+                (import "" "memory" (memory 1))
+                (import "" "get" (func $get (param i64 i32)))
+                (func (export "ask") (param i64) (result i32)
+                    (call $get (local.get 0) (i32.const 16)) (i32.load (i32.const 20))))
+            (core instance $i (instantiate $m (with "" (instance
+                (export "memory" (memory $heap "memory")) (export "get" (func $get))))))
+            (func (export "ask") (param "bytes" u64) (result u32)
+                (canon lift (core func $i "ask"))))"#
+        );
+        let bytes = format!(r#"{{"bytes":{bytes}}}"#);
+        let program = load(&engine, &wat::parse_str(text).unwrap()).await.unwrap();
+        let asked = program.call(operation("ask", &bytes)).await;
+        asked.map_err(|failure| failure.code)
+    };
+    let bound = 1024 * 1024;
+    for (version, parameter) in [("0.2.0", "len"), ("0.3.0", "max-len")] {
+        assert_eq!(ask(version, parameter, bound).await, Ok(bound.to_string()));
+    }
+    let ended = ask("0.2.0", "len", bound + 1).await;
+    assert_eq!(ended, Err(OutcomeCode::HostCallLimit));
+    assert_eq!(
+        ask("0.3.0", "max-len", bound + 1).await,
+        Ok(bound.to_string())
+    );
+}

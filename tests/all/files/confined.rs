@@ -285,11 +285,12 @@ fn c11_links_that_a_guest_makes_lead_down() {
             (open("/rw", "down", "r"), "!loop", None),
             (to("link", ("/rw", "mine"), ("/rw", "twice")), "ok", None),
             // A hard link to a symbolic one is a symbolic one.
-            (to("link", ("/rw", "link"), ("/rw", "again")), "ok", None),
+            (to("link", ("/rw", "down"), ("/rw", "again")), "ok", None),
+            (open("/rw", "again", "fr"), "ok", None),
             (
-                open("/rw", "again", "fr"),
-                "!not-permitted",
-                Some((OUT, "open /rw/again")),
+                to("rename", ("/rw", "again"), ("/rw", "sub/on")),
+                "ok",
+                None,
             ),
             (create, "ok", None),
             (
@@ -301,6 +302,33 @@ fn c11_links_that_a_guest_makes_lead_down() {
     );
     assert_eq!((place.state("outside"), place.state("ro")), before);
     assert_eq!(fs::read_to_string(place.path("rw/sub/new")).unwrap(), "new");
+}
+
+/// Case C11: a link that leads up, and was there before, stays where it is: two folders higher it would
+/// lead out, for whoever follows it there.
+#[test]
+fn c11_a_link_that_leads_up_is_not_given_another_place() {
+    let place = Place::new();
+    symlink("../mine", place.path("rw/sub/up")).unwrap();
+    let before = (place.state("rw"), place.state("outside"));
+    let no = |call: &str, path: &str, wanted: &'static str| -> Row {
+        let call = to(call, ("/rw", path), ("/rw", "x"));
+        (call, "!not-permitted", Some((LINK, wanted)))
+    };
+    check(
+        &place,
+        &[
+            no("rename", "sub/up", "rename /rw/sub/up"),
+            no("rename", "sub/up/", "rename /rw/sub/up/"),
+            no("rename", "sub/./up/.", "rename /rw/sub/./up/."),
+            no("rename", "sub/../link", "rename /rw/sub/../link"),
+            no("rename", "far", "rename /rw/far"),
+            no("rename", "door", "rename /rw/door"),
+            no("link", "sub/up", "link /rw/sub/up"),
+            no("link", "far", "link /rw/far"),
+        ],
+    );
+    assert_eq!((place.state("rw"), place.state("outside")), before);
 }
 
 /// Mistakes are no denials: they are told with their own code and leave no event.

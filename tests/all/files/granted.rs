@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
 
 use super::ask;
 use crate::harness::Home;
+
+const CA: &str = include_str!("../http/tls/ca.pem");
 
 /// A run of the probe with grants.
 fn run(home: &Home, grants: &[String], verb: &Value) -> Value {
@@ -63,8 +67,16 @@ fn nothing_of_skillruns_own_is_given_away() {
     let secret = place.path().join("secrets/token");
     fs::create_dir(place.path().join("secrets")).unwrap();
     fs::write(&secret, "hush-hush").unwrap();
+    // Relative paths begin in the home folder.
+    for (file, text) in [("keys/token", "hush-hush"), ("certs/ca.pem", CA)] {
+        fs::create_dir(own.join(file).parent().unwrap()).unwrap();
+        fs::write(own.join(file), text).unwrap();
+    }
+    let place_of_secret = "url = \"https://example.com/\"\nheader = \"authorization\"";
     home.configure(&format!(
-        "[secrets.TOKEN]\nfile = \"{}\"\nurl = \"https://example.com/\"\nheader = \"authorization\"",
+        "[http]\nca_file = \"certs/ca.pem\"\n\
+        [secrets.TOKEN]\nfile = \"{}\"\n{place_of_secret}\n\
+        [secrets.KEY]\nfile = \"keys/token\"\n{place_of_secret}",
         secret.display()
     ));
     fs::create_dir_all(own.join("cache")).unwrap();
@@ -76,6 +88,8 @@ fn nothing_of_skillruns_own_is_given_away() {
         own.join("skills"),
         own.join("skills/probe"),
         own.join("cache"),
+        own.join("keys"),
+        own.join("certs"),
         place.path().join("home"),
         place.path().join("runs"),
         place.path().join("secrets"),
@@ -90,6 +104,45 @@ fn nothing_of_skillruns_own_is_given_away() {
     fs::create_dir(own.join("data")).unwrap();
     let grant = format!("fs:rw:{}=/x", own.join("data").display());
     assert_eq!(run(&home, &[grant], &noop)["code"], "ok");
+}
+
+/// Somebody on the host swaps a folder for a link to what is protected, again and again, while runs begin:
+/// a run gets the one or is refused the other.
+#[test]
+fn a_swap_while_a_run_begins_gives_nothing_away() {
+    let home = Home::new(&[PROBE]);
+    ask(&home, &["fs:ro:*=/x"]);
+    home.configure("# its own");
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    let (plain, granted, other) = (path("plain"), path("granted"), path("other"));
+    fs::create_dir(&plain).unwrap();
+    fs::write(plain.join("config.toml"), "plain").unwrap();
+    symlink(&plain, &granted).unwrap();
+    symlink(home.path().canonicalize().unwrap(), &other).unwrap();
+    let grant = format!("fs:ro:{}=/x", granted.display());
+    let read = json!({ "verb": "read_file", "path": "/x/config.toml" });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let (from, to) = (&granted, &other);
+                renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let seen: Vec<Value> = (0..40)
+            .map(|_| run(&home, std::slice::from_ref(&grant), &read))
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        for document in &seen {
+            match document["code"].as_str() {
+                Some("ok") => assert_eq!(document["output"], "plain", "{document}"),
+                _ => assert_refused(document, "it would reach", "skillrun's own"),
+            }
+        }
+        let given = seen.iter().filter(|document| document["code"] == "ok");
+        assert!((1..40).contains(&given.count()));
+    });
 }
 
 #[test]

@@ -72,6 +72,11 @@ fn bytes_written_to_files_are_bounded() {
             json!([{ "call": "write_stream", "file": "a", "offset": far, "bytes": 1 }]),
             7,
         ),
+        // A stream that goes on behind the end of a file that was cut makes the hole anew.
+        (
+            json!([{ "call": "write_cut_write", "file": "a", "bytes": 60_000 }]),
+            0,
+        ),
         (
             json!([{ "call": "repeat", "times": 60, "calls": [
             { "call": "write", "file": "a", "offset": 0, "text": "x".repeat(2_000) },

@@ -56,6 +56,26 @@ fn the_samples_are_in_order() {
     }
 }
 
+/// What the operator can let run can also be installed.
+#[test]
+fn an_archive_has_room_for_the_largest_component() {
+    let bytes = skillrun::config::COMPONENT_BYTES_MAX;
+    let mut start = tar(&[
+        TarEntry::file("SKILL.md", SKILL),
+        TarEntry {
+            size: Some(bytes),
+            ..TarEntry::file("skill.wasm", b"")
+        },
+    ]);
+    // Without the blocks that would end the archive. Compressed streams in a row are one stream.
+    start.truncate(start.len() - 1024);
+    let mebibyte = gzip(&vec![0; 1024 * 1024]);
+    let content = mebibyte.repeat(usize::try_from(bytes / (1024 * 1024)).unwrap());
+    let archive = [gzip(&start), content, gzip(&[0; 1024])].concat();
+    let paths = check_archive(Format::TarGz, Cursor::new(archive)).unwrap();
+    assert_eq!(paths, ["SKILL.md", "skill.wasm"]);
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {

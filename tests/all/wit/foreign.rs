@@ -35,6 +35,7 @@ async fn runs_as_operations(component: &Path) {
             .call(Call {
                 host: Arc::new(Unrecorded::default()),
                 policy: Arc::default(),
+                protected: Arc::default(),
                 budget: Arc::new(Budget::new(Arc::new(limits.clone()), None)),
                 seed: [7; 32],
                 operation: Some(function.to_owned()),
