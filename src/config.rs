@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
@@ -212,17 +213,18 @@ impl Config {
             path: path.clone(),
             source,
         };
-        let text = match std::fs::metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        let mut text = String::new();
+        match open_regular(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(unreadable(error)),
-            Ok(metadata) if metadata.len() > CONFIG_BYTES_MAX => {
-                return Err(ConfigError::TooLarge {
-                    path,
-                    bytes: metadata.len(),
-                });
+            Ok(file) => {
+                let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text);
+                read.map_err(unreadable)?;
             }
-            Ok(_) => std::fs::read_to_string(&path).map_err(unreadable)?,
-        };
+        }
+        if u64::try_from(text.len()).is_ok_and(|bytes| bytes > CONFIG_BYTES_MAX) {
+            return Err(ConfigError::TooLarge { path });
+        }
         file::parse(home, &text).map_err(|problem| ConfigError::Invalid { path, problem })
     }
 
@@ -255,7 +257,7 @@ impl Config {
         };
         let path = self.home.join(file);
         let mut text = Vec::new();
-        let read = std::fs::File::open(&path)
+        let read = open_regular(&path)
             .and_then(|file| file.take(CA_FILE_BYTES_MAX).read_to_end(&mut text));
         if let Err(source) = read {
             return Err(ConfigError::Unreadable { path, source });
@@ -286,6 +288,19 @@ impl Config {
     }
 }
 
+/// Opens a file that an operator named, and nothing that has no end or that would have to be waited for.
+fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ));
+    }
+    Ok(file)
+}
+
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -301,12 +316,10 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is larger than any configuration.
-    #[error("{} has {bytes} bytes: expected at most {CONFIG_BYTES_MAX}", path.display())]
+    #[error("{} is too large: expected at most {CONFIG_BYTES_MAX} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
-        bytes: u64,
     },
     /// A secret has no value.
     #[error("cannot use secrets.{name} of {CONFIG_FILE}")]

@@ -22,7 +22,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::load(Path::new("/var/lib/skillrun"))?;
 //! let clock = Clock::system();
-//! let skills = Registry::load(&config.skills_dir());
+//! let skills = Registry::load(&config.skills_dir())?;
 //! let options = SkillExecutorOptions::from_config(&config, skills, clock.clone());
 //! let executor = SkillExecutor::new(options)?;
 //! let runner = Runner::new(RunnerOptions {

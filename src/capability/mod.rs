@@ -14,6 +14,7 @@ mod skill_name;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,14 @@ pub struct NetRule {
     pub path_prefix: String,
     /// The methods, at least one.
     pub methods: BTreeSet<Method>,
+}
+
+impl NetRule {
+    /// The address, where the host is one and not a name.
+    pub fn address(&self) -> Option<IpAddr> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host.parse().ok()
+    }
 }
 
 /// The scheme of a request.

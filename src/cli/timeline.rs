@@ -114,8 +114,9 @@ fn describe(event: &Event) -> String {
         }
         Event::Error(e) => shown(e.message.as_str()),
         Event::Denied(e) => format!(
-            "{} ({})",
+            "{} {} ({})",
             shown(&e.capability),
+            shown(e.wanted.as_str()),
             shown(e.rule.as_deref().unwrap_or("denied"))
         ),
         Event::Custom(e) => format!(

@@ -117,7 +117,7 @@ fn read_file(path: &Path) -> Result<String, SecretError> {
         source,
     };
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = super::open_regular(path).map_err(unreadable)?;
     // Two bytes more than a value has, for a line end.
     file.take(SECRET_BYTES_MAX + 3)
         .read_to_string(&mut text)

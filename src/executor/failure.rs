@@ -102,8 +102,11 @@ pub(crate) fn from_skill(error: &SkillError, record: &GuestRecord) -> Failure {
     if output_bytes > record.limits().value(LimitKey::OutputBytes) {
         return record.reached(LimitKey::OutputBytes).into();
     }
+    let last = record.last_denial().filter(|_| code == OutcomeCode::Denied);
     Failure {
         code,
+        hint: last
+            .map(|last| format!("{last}; skillrun runs explain shows what would have to change")),
         ..of_the_skill(&error.code, &error.message, &error.details)
     }
 }

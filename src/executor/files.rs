@@ -1,6 +1,7 @@
 //! The folders that a run was given, and what its guest holds open in them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::limits::{Budget, LimitKey, LimitReached};
 use crate::outcome::OutcomeCode;
 
 /// What a name in a folder takes on the disk beside its content, so that a flood of empty files ends too.
-const ENTRY_BYTES: u64 = 256;
+const ENTRY_BYTES: u64 = 4096;
 /// Bytes that are kept of the path under which the guest opened something. It only tells the reader of a
 /// ledger what was refused.
 const PATH_BYTES_MAX: usize = 256;
@@ -233,12 +234,13 @@ fn open_folder(
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(host_dir, flags, Mode::empty());
+    let of = || Capability::Fs {
+        access,
+        host_dir: host_dir.to_owned(),
+        guest_dir: guest_dir.to_owned(),
+    };
     let fd = opened.map_err(|errno| {
-        let capability = Capability::Fs {
-            access,
-            host_dir: host_dir.to_owned(),
-            guest_dir: guest_dir.to_owned(),
-        };
+        let capability = of();
         Failure {
             hint: Some(format!(
                 "it must be a folder that exists and can be read before the run; it is granted by {}",
@@ -250,6 +252,13 @@ fn open_folder(
             )
         }
     })?;
+    if let Some(kind) = kernel_file_system(&fd) {
+        let message = format!("{host_dir} is part of {kind}, which is no place for files");
+        return Err(Failure {
+            hint: Some(format!("it is granted by {}", granted_by(policy, &of()))),
+            ..Failure::new(OutcomeCode::LoadError, message)
+        });
+    }
     Ok(Folder {
         access,
         host_dir: host_dir.to_owned(),
@@ -257,6 +266,19 @@ fn open_folder(
         dir: Dir::new(fd.into(), perms, mode, false),
         place,
     })
+}
+
+/// What of the kernel a folder shows, if it shows that and no files: processes with their variables and
+/// their memory, this one among them, and the settings of the machine.
+fn kernel_file_system(folder: &impl AsFd) -> Option<&'static str> {
+    const PROC_MAGIC: u64 = 0x9fa0;
+    const SYSFS_MAGIC: u64 = 0x6265_6572;
+    let kind = rustix::fs::fstatfs(folder).ok()?.f_type;
+    match u64::try_from(kind).ok()? {
+        PROC_MAGIC => Some("/proc"),
+        SYSFS_MAGIC => Some("/sys"),
+        _ => None,
+    }
 }
 
 /// Where the operator can change a grant.

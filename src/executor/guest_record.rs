@@ -56,6 +56,7 @@ pub(crate) struct GuestRecord {
     denials: AtomicU64,
     /// The capability for which the first denial was not recorded.
     denial_counted: OnceLock<String>,
+    last_denial: Mutex<Option<String>>,
     /// What the guest's language runtime said about a panic, if it did.
     panic: Mutex<Option<String>>,
 }
@@ -70,6 +71,7 @@ impl GuestRecord {
             dropped_for: OnceLock::new(),
             denials: AtomicU64::new(0),
             denial_counted: OnceLock::new(),
+            last_denial: Mutex::new(None),
             panic: Mutex::new(None),
         }
     }
@@ -182,6 +184,11 @@ impl GuestRecord {
 
     pub(crate) fn denied(&self, denial: Denial<'_>) {
         let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
+        let last = format!("{capability}: {}", denial.rule);
+        *self
+            .last_denial
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(last);
         if self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
             self.denial_counted.get_or_init(|| capability.to_owned());
             return;
@@ -191,6 +198,12 @@ impl GuestRecord {
             rule: denial.rule,
             wanted: cut(denial.wanted, DENIED_NAME_BYTES_MAX),
         });
+    }
+
+    /// The last capability that a host call was refused for, with the rule.
+    pub(crate) fn last_denial(&self) -> Option<String> {
+        let last = self.last_denial.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn was_denied(&self) -> bool {

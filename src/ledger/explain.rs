@@ -9,7 +9,7 @@ use super::list::skill_of;
 use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted};
 use super::reader::{Entry, Follower};
 use super::summary::{RunState, Summary};
-use crate::capability::Capability;
+use crate::capability::{Capability, address_class};
 use crate::id::RunId;
 use crate::outcome::OutcomeCode;
 
@@ -96,7 +96,7 @@ pub struct Setting {
     pub place: &'static str,
     /// The key in it.
     pub key: String,
-    /// What to set it to.
+    /// What to set it to, or to add to it when it is a list of capabilities.
     pub value: String,
 }
 
@@ -280,6 +280,15 @@ impl Gathered {
         let Ok(wanted) = capability.parse::<Capability>() else {
             return Vec::new();
         };
+        // A guest chooses what it asks for. That it asked for an address inside the network, or inside the
+        // cloud that the host runs in, is no reason to advise anybody to give it that.
+        if let Capability::Net(rule) = &wanted
+            && rule
+                .address()
+                .is_some_and(|address| address_class(address).is_some())
+        {
+            return Vec::new();
+        }
         let policy = self
             .started
             .as_ref()
@@ -293,20 +302,26 @@ impl Gathered {
         };
         let is_requested = policy.requested.iter().any(|known| covers(known));
         let is_granted = policy.granted.iter().any(|grant| covers(&grant.capability));
-        let value = format!("[{capability:?}]");
         let mut settings = Vec::new();
         if !is_requested {
+            // A manifest names no folder of the host.
+            let asked = match &wanted {
+                Capability::Fs {
+                    access, guest_dir, ..
+                } => format!("fs:{}:*={guest_dir}", access.as_str()),
+                _ => capability.to_owned(),
+            };
             settings.push(Setting {
                 place: MANIFEST,
                 key: "capabilities.request".to_owned(),
-                value: value.clone(),
+                value: asked,
             });
         }
         if !is_granted {
             settings.push(Setting {
                 place: CONFIG,
                 key: format!("skills.{}.grant", self.skill()),
-                value,
+                value: capability.to_owned(),
             });
         }
         if settings.is_empty() && matches!(wanted, Capability::Net(_)) {

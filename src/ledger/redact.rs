@@ -99,16 +99,23 @@ impl Redactions {
             });
         }
         let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        if secrets.iter().any(|secret| *secret.value == *value) {
-            return Ok(());
+        // A text in an event may be JSON itself, and hold the value as JSON spells it.
+        let spelled = serde_json::to_string(value).unwrap_or_default();
+        let spelled = spelled
+            .get(1..spelled.len().saturating_sub(1))
+            .unwrap_or_default();
+        for value in [value, spelled] {
+            if secrets.iter().any(|secret| *secret.value == *value) {
+                continue;
+            }
+            if secrets.len() >= VALUES_MAX {
+                return Err(RedactError::TooMany);
+            }
+            secrets.push(Secret {
+                value: value.into(),
+                replacement: format!("[redacted:{name}]").into(),
+            });
         }
-        if secrets.len() >= VALUES_MAX {
-            return Err(RedactError::TooMany);
-        }
-        secrets.push(Secret {
-            value: value.into(),
-            replacement: format!("[redacted:{name}]").into(),
-        });
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.value.len()));
         self.count.store(secrets.len(), Ordering::SeqCst);
         Ok(())
@@ -357,6 +364,22 @@ mod tests {
             assert!(matches!(refused, Err(RedactError::Word { .. })), "{value}");
         }
         assert_eq!(redactions.add("name", "run_started!"), Ok(()));
+    }
+
+    /// A body, a log line or a payload may be JSON text that stands in an event as a string.
+    #[test]
+    fn a_value_inside_json_inside_a_string_is_found() {
+        let redactions = redactions();
+        let inner = serde_json::to_string(&[SECRET]).unwrap();
+        let log = Log {
+            message: inner.as_str().into(),
+            ..Log::default()
+        };
+        let clean = redactions.apply(&log.into()).unwrap().unwrap();
+        let Event::Log(clean) = clean else {
+            panic!("another type");
+        };
+        assert_eq!(clean.message.as_str(), r#"["[redacted:token]"]"#);
     }
 
     #[test]

@@ -164,9 +164,12 @@ impl StateLock {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(nofollow())
+            .custom_flags(neither_following_nor_waiting())
             .open(skills_dir.join(LOCK_FILE))
             .map_err(unwritable)?;
+        if !file.metadata().map_err(unwritable)?.is_file() {
+            return Err(unwritable(io::ErrorKind::InvalidInput.into()));
+        }
         rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
             .map_err(|error| unwritable(error.into()))?;
         Ok(Self {
@@ -260,8 +263,8 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Refuses a link in the last part of a path.
-fn nofollow() -> i32 {
-    i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default()
+fn neither_following_nor_waiting() -> i32 {
+    i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Dispatch {
             0
         };
         let duration_micros = asked_micros.saturating_sub(queued_micros);
-        let terminal = Terminal::of(ended, queued_micros, duration_micros);
+        let terminal = Terminal::of(ended, &cx.profile().policy, queued_micros, duration_micros);
         opened.close(cx.recorder(), terminal, started_at).await
     }
 }

@@ -106,6 +106,8 @@ pub struct RunOutcome {
     pub code: OutcomeCode,
     /// The answer.
     pub result: ToolCallResult,
+    /// What to do about it, when it says that it is an error and there is something to do.
+    pub hint: Option<String>,
     /// Microseconds of work, time in the queue apart.
     pub duration_micros: u64,
     /// The last line of the ledger; whoever keeps it can tell later that no line is missing.

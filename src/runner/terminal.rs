@@ -8,6 +8,7 @@ use super::RunOutcome;
 use super::error::{FailedRun, RunError};
 use super::executor::ExecutorError;
 use super::tool_result::ToolCallResult;
+use crate::capability::Policy;
 use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
@@ -32,7 +33,12 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn of(ended: Ended, queued_micros: u64, duration_micros: u64) -> Self {
+    pub(super) fn of(
+        ended: Ended,
+        policy: &Policy,
+        queued_micros: u64,
+        duration_micros: u64,
+    ) -> Self {
         let (status, code) = match &ended {
             Ended::Answered(result) if result.is_error => {
                 (RunStatus::Error, OutcomeCode::SkillError)
@@ -43,7 +49,9 @@ impl Terminal {
             Ended::Interrupted => (RunStatus::Interrupted, OutcomeCode::Interrupted),
         };
         let (error, hint) = match &ended {
-            Ended::Answered(result) if result.is_error => (Some(result.joined_text()), None),
+            Ended::Answered(result) if result.is_error => {
+                (Some(result.joined_text()), missing(policy))
+            }
             Ended::Failed(error) => (Some(error.to_string()), error.hint()),
             _ => (None, None),
         };
@@ -79,6 +87,7 @@ impl Terminal {
                 started_at,
                 code: self.completed.code.unwrap_or(OutcomeCode::Internal),
                 result,
+                hint: self.completed.hint,
                 duration_micros: self.completed.duration_micros.unwrap_or_default(),
                 head: recorder.head(),
             }),
@@ -87,6 +96,18 @@ impl Terminal {
             Ended::Interrupted => Err(RunError::Interrupted { run_id }),
         }
     }
+}
+
+/// What a skill that failed by its own account may have lacked: the part of its request that was not
+/// granted.
+fn missing(policy: &Policy) -> Option<String> {
+    let missing: Vec<String> = policy.missing().map(ToString::to_string).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "it asked for {} and was not granted that",
+            missing.join(", ")
+        )
+    })
 }
 
 /// Writes the `error` event, when there is an error, and the terminal event. A run has an end whatever
@@ -207,7 +228,9 @@ impl Drop for Opened {
         };
         let closing = Closing {
             recorder,
-            event: Terminal::of(ended, 0, 0).completed.into(),
+            event: Terminal::of(ended, &Policy::default(), 0, 0)
+                .completed
+                .into(),
             _work: self.work.clone(),
         };
         // Making it durable takes too long for a thread that others wait for. A runtime that is going

@@ -68,13 +68,13 @@ fn settings(config: &Config) -> Vec<Setting> {
             crate::limits::Source::Default => DEFAULT,
             _ => CONFIGURED,
         };
+        let value = match limit.value {
+            value if key == LimitKey::Fuel && value == key.max_value() => "unlimited".to_owned(),
+            value => value.to_string(),
+        };
         settings.push(Setting {
             max: Some(key.max_value()),
-            ..Setting::new(
-                format!("limits.{}", key.as_str()),
-                limit.value.to_string(),
-                source,
-            )
+            ..Setting::new(format!("limits.{}", key.as_str()), value, source)
         });
     }
     let (runs, default_runs) = (config.runs, crate::config::Admission::default());

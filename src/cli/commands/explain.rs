@@ -1,10 +1,11 @@
 //! `skillrun runs explain`.
 
+use crate::capability::Capability;
 use crate::cli::display::shown;
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::id::RunId;
-use crate::ledger::{ApprovalSource, Cause, Explanation, Store};
+use crate::ledger::{ApprovalSource, Cause, Explanation, Setting, Store};
 use crate::outcome::OutcomeCode;
 
 pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
@@ -26,12 +27,7 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
     let event = seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
     printer.line(&format!("decided  {}{event}", decided(&explanation)))?;
     for setting in &explanation.settings {
-        printer.line(&format!(
-            "change   {}: {} = {}",
-            setting.place,
-            shown(&setting.key),
-            shown(&setting.value)
-        ))?;
+        printer.line(&format!("change   {}: {}", setting.place, change(setting)))?;
     }
     if let Some(hint) = &explanation.hint {
         printer.line(&format!("hint     {}", shown(hint)))?;
@@ -43,6 +39,16 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
         ))?;
     }
     Ok(Exit::Ok)
+}
+
+/// A change that leaves what else is there as it is.
+fn change(setting: &Setting) -> String {
+    let (key, value) = (shown(&setting.key), shown(&setting.value));
+    if setting.value.parse::<Capability>().is_ok() {
+        format!("add \"{value}\" to {key}")
+    } else {
+        format!("set {key} to {value}")
+    }
 }
 
 /// What decided, in words.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArgs;
 use crate::cli::display::{json, message};
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, Refused};
 use crate::cli::live::Live;
 use crate::cli::printer::Printer;
 use crate::cli::timeline::duration;
@@ -31,6 +31,8 @@ struct Document<'a> {
     output: Json,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
     duration_micros: u64,
     head: Head,
 }
@@ -39,6 +41,13 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let input = input::read(&args.input)?;
     let source = skill_source::find(&args.skill, config)?;
     let name = match &args.function {
+        Some(_) if source.name.contains('.') => {
+            let message = format!(
+                "{} names a function already, and --function another",
+                args.skill
+            );
+            return Err(Refused::usage(message).into());
+        }
         Some(function) => format!("{}.{function}", source.name),
         None => source.name,
     };
@@ -117,6 +126,7 @@ fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<
             code: outcome.code,
             output,
             error: failed,
+            hint: outcome.hint.as_deref(),
             duration_micros: outcome.duration_micros,
             head: outcome.head,
         })?;
@@ -125,6 +135,9 @@ fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<
     match failed {
         None => printer.line(&json(output.as_str()))?,
         Some(error) => printer.note(&message("error: ", &error)),
+    }
+    if let Some(hint) = &outcome.hint {
+        printer.note(&message("hint: ", hint));
     }
     if !quiet {
         let took = duration(outcome.duration_micros);

@@ -152,8 +152,9 @@ impl Requests {
         let target = match Target::parse(method, scheme, authority, path_and_query) {
             Ok(target) => target,
             Err(error) => {
+                // No capability would allow what cannot be read in one way.
                 self.record.denied(Denial {
-                    capability: &format!("net:{scheme}://{authority}/#{method}"),
+                    capability: "net",
                     rule: &error.to_string(),
                     wanted: &format!("{method} {scheme}://{authority}{path_and_query}"),
                 });

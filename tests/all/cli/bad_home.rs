@@ -49,7 +49,7 @@ fn a_configuration_that_cannot_be_read_is_not_passed_over() {
     let config = home.path().join("config.toml");
     fs::create_dir(&config).unwrap();
     Refusal::usage(&["run", "greet"])
-        .says(&["cannot read /", "config.toml", "Is a directory"])
+        .says(&["cannot read /", "config.toml", "not a regular file"])
         .check(&home);
     fs::remove_dir(&config).unwrap();
     fs::write(&config, b"# \xff").unwrap();
@@ -58,7 +58,7 @@ fn a_configuration_that_cannot_be_read_is_not_passed_over() {
         .check(&home);
     fs::write(&config, vec![b'#'; 2 * 1024 * 1024]).unwrap();
     Refusal::usage(&["run", "greet"])
-        .says(&["config.toml has 2097152 bytes", "at most 1048576"])
+        .says(&["config.toml is too large", "at most 1048576"])
         .check(&home);
 }
 
@@ -188,4 +188,24 @@ fn a_full_disk_ends_the_run_and_refuses_the_next_until_there_is_room() {
     let (document, exit) = home.run_json("probe", &json!({ "verb": "noop" }));
     assert_eq!(exit, 0, "{document}");
     assert_eq!(fs::read(home.ledger(&id)).unwrap(), ledger);
+}
+
+/// A file without an end, or one that somebody would have to write first, is no configuration.
+#[test]
+fn a_configuration_that_never_ends_is_refused_at_once() {
+    let home = Home::new(&[]);
+    let config = home.path().join("config.toml");
+    std::os::unix::fs::symlink("/dev/zero", &config).unwrap();
+    let check = Refusal::usage(&["config", "show"]).says(&["config.toml", "not a regular file"]);
+    check.check(&home);
+    fs::remove_file(&config).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &config,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    check.check(&home);
 }

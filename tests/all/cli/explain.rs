@@ -119,6 +119,13 @@ fn advice_that_would_change_nothing_is_not_given() {
     let itself = json!({ "verb": "http", "url": "http://localhost/" });
     let explanation = explained(&home, &itself, &[]);
     assert_eq!(explanation["settings"][0]["key"], "http.addresses_allowed");
+    let cloud = json!({ "verb": "http", "url": "http://169.254.169.254/latest" });
+    let odd = json!({ "verb": "http", "url": "http://localhost/a%2fb" });
+    for verb in [cloud, odd] {
+        let explanation = explained(&home, &verb, &[]);
+        assert_eq!(explanation["cause"]["kind"], "capability", "{explanation}");
+        assert_eq!(explanation["settings"], json!([]));
+    }
     let many = json!({ "verb": "random", "bytes": 100_000_000 });
     let explanation = explained(&home, &many, &[]);
     assert_eq!(explanation["cause"]["kind"], "bound");
@@ -160,7 +167,7 @@ fn people_are_told_in_lines_and_nothing_of_the_skill_steers_their_terminal() {
     let verb = json!({ "verb": "handoff", "skill": "greet" });
     let document = home.run_json("probe", &verb).0;
     let ran = home.skillrun(&["runs", "explain", document["run_id"].as_str().unwrap()]);
-    let change = "change   config.toml: skills.probe.grant = [\"skill:greet\"]";
+    let change = "change   config.toml: add \"skill:greet\" to skills.probe.grant";
     assert!(ran.stdout.contains(change), "{ran:?}");
 }
 
@@ -169,4 +176,21 @@ fn a_run_that_is_not_there_is_not_explained() {
     let home = Home::new(&[]);
     let ran = home.skillrun(&["runs", "explain", &super::run_id(1)]);
     assert_eq!(ran.exit, Some(5), "{ran:?}");
+}
+
+/// What was missing is said with the error, before anybody has to ask for an explanation.
+#[test]
+fn an_error_tells_what_was_asked_for_and_not_granted() {
+    let home = Home::new(&[PROBE]);
+    home.write_manifest("probe", "[capabilities]\nrequest = [\"fs:rw:*=/notes\"]");
+    let lost = json!({ "verb": "read_file", "path": "/notes/milk" });
+    let (document, _) = home.run_json("probe", &lost);
+    let hint = document["hint"].as_str().unwrap();
+    assert!(hint.contains("fs:rw:*=/notes"), "{document}");
+    let denied = json!({ "verb": "tool", "name": "files__read" });
+    let ran = home.skillrun(&["run", "probe", "--input", &denied.to_string()]);
+    assert!(
+        ran.stderr.contains("hint: tool:files__read: not granted"),
+        "{ran:?}"
+    );
 }

@@ -210,3 +210,21 @@ fn nothing_of_the_process_is_seen() {
     assert_eq!(seen["stdin"], "");
     assert_eq!(seen["root"], json!([]));
 }
+
+/// What the kernel shows as files is none: it holds the variables and the memory of this very process.
+#[test]
+fn folders_of_the_kernel_are_not_given_away() {
+    let home = Home::new(&[PROBE]);
+    ask(&home, &["fs:ro:*=/p"]);
+    for folder in ["/proc/self", "/proc", "/sys"] {
+        let grant = format!("fs:ro:{folder}=/p");
+        let input = json!({ "verb": "noop" }).to_string();
+        let arguments = [
+            "run", "probe", "--json", "--grant", &grant, "--input", &input,
+        ];
+        let document = home.skillrun(&arguments).json();
+        assert_eq!(document["code"], "load_error", "{document}");
+        let error = document["error"].as_str().unwrap();
+        assert!(error.contains("which is no place for files"), "{error}");
+    }
+}

@@ -168,6 +168,7 @@ fn runs_inside_share_their_fuel_also_at_once() {
             program.call(Call {
                 host: Arc::new(Unrecorded::default()),
                 policy: Arc::default(),
+                protected: Arc::default(),
                 budget: Arc::new(Budget::new(Arc::default(), Some(Arc::clone(&outer)))),
                 seed: [7; 32],
                 operation: None,
