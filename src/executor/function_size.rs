@@ -249,10 +249,10 @@ impl Functions {
                         reading.branch(target.map_err(malformed)?);
                     }
                 }
-                Operator::LocalSet { local_index } | Operator::LocalTee { local_index } => {
-                    if u64::from(local_index) < locals.min(LOCALS_MAX) {
-                        reading.set(self.set(local_index));
-                    }
+                Operator::LocalSet { local_index } | Operator::LocalTee { local_index }
+                    if u64::from(local_index) < locals.min(LOCALS_MAX) =>
+                {
+                    reading.set(self.set(local_index));
                 }
                 Operator::Call { .. } | Operator::CallRef { .. } | Operator::Throw { .. } => {
                     reading.call();
