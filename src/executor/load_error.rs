@@ -123,7 +123,8 @@ pub enum LoadError {
         /// What the engine said.
         reason: String,
     },
-    /// It was not compiled in time. The compilation goes on, and what comes of it is kept.
+    /// It was not compiled in time. The compilation goes on as long as the process does, and what comes of
+    /// it is kept.
     #[error("component was not compiled within {limit_ms} ms (engine.compile_time_ms)")]
     CompileTime {
         /// How long whoever asks for a component waits for it, in milliseconds.
@@ -135,6 +136,22 @@ pub enum LoadError {
         /// What there is too much of.
         what: &'static str,
         /// How much there is, as far as it was counted.
+        count: u64,
+        /// The most that is accepted.
+        count_max: u64,
+    },
+    /// More of something in one function than the compiler is given.
+    #[error(
+        "component has {count} {what}, which is function {function} of module {module}: expected at most {count_max}"
+    )]
+    FunctionTooComplex {
+        /// The module, by its place among those of the component, from 0.
+        module: u32,
+        /// The function, by its index in the module, imported ones counted.
+        function: u32,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there is.
         count: u64,
         /// The most that is accepted.
         count_max: u64,
@@ -157,6 +174,11 @@ impl LoadError {
     /// What to do about it, when there is something to do.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::DoesNotFit { key, needed, .. } if *needed > key.max_value() => Some(format!(
+                "no setting allows that much: limits.{} is at most {}",
+                key.as_str(),
+                key.max_value()
+            )),
             Self::DoesNotFit { key, needed, .. } => Some(format!(
                 "raise limits.{} in config.toml to {needed} or more, if the skill is meant to need it",
                 key.as_str()
@@ -165,10 +187,9 @@ impl LoadError {
                 "raise engine.component_bytes_max in config.toml (at most {COMPONENT_BYTES_MAX}), if the component is meant to be that large"
             )),
             Self::Engine(error) => Some(error.hint()),
-            Self::CompileTime { .. } => Some(
-                "the compilation goes on, so try again later, or raise engine.compile_time_ms in config.toml"
-                    .to_owned(),
-            ),
+            Self::CompileTime { .. } => {
+                Some("raise engine.compile_time_ms in config.toml".to_owned())
+            }
             _ => None,
         }
     }

@@ -18,6 +18,7 @@ mod file_access;
 mod file_stream;
 mod files;
 mod fit;
+mod function_size;
 mod guest_record;
 mod host;
 mod http;

@@ -109,6 +109,19 @@ async fn a_component_that_does_not_fit_the_pool_is_told_by_how_much() {
     assert!(refused.hint().unwrap().contains("limits.table_elements"));
 }
 
+/// A function of loops within each other, and of 1,990 locals that live through all of them.
+fn nested_loops(loops: usize) -> String {
+    let sets: String = (1..=1_990)
+        .map(|local| format!("local.get {local} local.get 0 i32.add local.set {local} "))
+        .collect();
+    format!(
+        "(func (param i32) (local{}) {} {sets} {})",
+        " i32".repeat(1_990),
+        "loop ".repeat(loops),
+        "local.get 0 br_if 0 end ".repeat(loops),
+    )
+}
+
 /// What would keep the compiler busy for ever is refused before it begins.
 #[tokio::test]
 async fn a_component_that_is_too_much_for_the_compiler_is_refused() {
@@ -128,7 +141,7 @@ async fn a_component_that_is_too_much_for_the_compiler_is_refused() {
         (format!("(core module {functions})"), "250001 functions"),
         (
             format!("(core module (func {long}))"),
-            "bytes in one function: expected at most 1048576",
+            "bytes in one function, which is function 0 of module 0: expected at most 1048576",
         ),
         (
             format!("(core module (func {}))", "block end ".repeat(50_001)),
@@ -142,6 +155,61 @@ async fn a_component_that_is_too_much_for_the_compiler_is_refused() {
             "blocks in long functions: expected at most 200000",
         ),
         ("(type string)".repeat(200_001), "200001 types"),
+    ] {
+        let refused = load(&engine, &component(&format!("(component {inside})")))
+            .await
+            .err()
+            .unwrap();
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
+}
+
+/// A few KiB can be gigabytes to the compiler.
+#[tokio::test]
+async fn a_function_that_is_too_much_for_the_compiler_is_named() {
+    let engine = engine(2, limits(&[]));
+    for (inside, said) in [
+        (
+            format!(
+                "(core module (func (import \"a\" \"b\")) (func) {})",
+                nested_loops(100)
+            ),
+            "component has 398000 values handed over by branches in one function, which is function 2 of module 0: expected at most 300000",
+        ),
+        (
+            format!("(core module {})", nested_loops(50).repeat(6)),
+            "values handed over by branches in functions of more than",
+        ),
+        (
+            format!("(core module {})", nested_loops(5).repeat(302)),
+            "values handed over by branches in all functions: expected at most 6000000",
+        ),
+        (
+            format!(
+                "(core module (type (func (param{0}) (result{0}))) (func unreachable loop (type 0) {1} end unreachable))",
+                " i32".repeat(1_000),
+                "br_if 0 ".repeat(150),
+            ),
+            "component has 302000 values handed over by branches in one function",
+        ),
+        (
+            format!(
+                "(core module (tag) (func (local{0}) block (try_table (catch_all 0) {1}) end))",
+                " i32".repeat(1_000),
+                (0..1_000).fold(String::new(), |sets, local| format!(
+                    "{sets} call 0 local.get 0 local.set {local}"
+                )),
+            ),
+            "component has 1003000 values handed over by branches in one function",
+        ),
+        (
+            format!(
+                "(core module (func (param i32) (local{}) {}))",
+                " i32".repeat(1_999),
+                "block local.get 0 br_if 0 end ".repeat(501),
+            ),
+            "component has 2004000 blocks and branches times locals in one function, which is function 0 of module 0: expected at most 2000000",
+        ),
     ] {
         let refused = load(&engine, &component(&format!("(component {inside})")))
             .await
