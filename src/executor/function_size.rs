@@ -43,8 +43,9 @@ const HANDED_BY_MANY_SUM_MAX: u64 = 400_000;
 /// From this number on, a function hands over many.
 const HANDED_BY_MANY: u64 = 20_000;
 
-/// Locals of one function, as WebAssembly's engines agree; the compiler refuses more.
-const LOCALS_MAX: u64 = 50_000;
+/// Locals of one function, its parameters included. CPython needs 271. Those that live at once cost the
+/// compiler time in code without a single branch as well.
+const LOCALS_MAX: u64 = 5_000;
 
 /// What a type says of a block or a function that has it.
 #[derive(Clone, Copy, Default)]
@@ -181,6 +182,7 @@ impl Functions {
         for run in body.get_locals_reader().map_err(malformed)? {
             locals = locals.saturating_add(run.map_err(malformed)?.0.into());
         }
+        self.at_most("locals in one function", locals, LOCALS_MAX)?;
         let counted = self.read(body, locals)?;
         let by_locals = counted.branching.saturating_mul(locals);
         self.at_most("blocks in one function", counted.blocks, BLOCKS_MAX)?;
@@ -250,7 +252,7 @@ impl Functions {
                     }
                 }
                 Operator::LocalSet { local_index } | Operator::LocalTee { local_index }
-                    if u64::from(local_index) < locals.min(LOCALS_MAX) =>
+                    if u64::from(local_index) < locals =>
                 {
                     reading.set(self.set(local_index));
                 }

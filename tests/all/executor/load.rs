@@ -177,6 +177,10 @@ async fn a_function_that_is_too_much_for_the_compiler_is_named() {
             "component has 398000 values handed over by branches in one function, which is function 2 of module 0: expected at most 300000",
         ),
         (
+            format!("(core module (func (local{})))", " i32".repeat(5_001)),
+            "component has 5001 locals in one function, which is function 0 of module 0: expected at most 5000",
+        ),
+        (
             format!("(core module {})", nested_loops(50).repeat(6)),
             "values handed over by branches in functions of more than",
         ),
