@@ -4,8 +4,8 @@
 mod files;
 mod host_calls;
 mod hostile;
-mod network;
 mod http;
+mod network;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
