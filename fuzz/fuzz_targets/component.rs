@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use skillrun::clock::{Clock, Timestamp};
-use skillrun::executor::{Engine, EngineOptions};
+use skillrun::config::Loading;
+use skillrun::executor::{Engine, EngineOptions, HttpOptions};
 use skillrun::ledger::Digest;
 use skillrun::limits::Limits;
 use tokio::runtime::Runtime;
@@ -42,6 +43,9 @@ fn gate() -> &'static (Runtime, Engine) {
         let engine = Engine::new(EngineOptions {
             instances_max: 1,
             limits: Limits::default(),
+            loading: Loading::default(),
+            cache_dir: None,
+            http: HttpOptions::default(),
             clock: Clock::manual(Timestamp::from_unix_micros(0)),
         });
         (Runtime::new().unwrap(), engine.unwrap())

@@ -52,7 +52,10 @@ fuzz_target!(|bytes: &[u8]| {
     let closed = block_on(store.close_abandoned()).unwrap();
     if closed.iter().any(|run| run.closed.is_ok()) {
         let verdict = store.verify(&run_id, None).unwrap().verdict();
-        assert!(matches!(verdict, Verdict::Ok | Verdict::BlobsMissing), "{verdict}");
+        assert!(
+            matches!(verdict, Verdict::Ok | Verdict::BlobsMissing),
+            "{verdict}"
+        );
     }
 });
 
@@ -78,6 +81,8 @@ mod tokio_runtime {
 
     pub(super) fn block_on<F: Future>(future: F) -> F::Output {
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-        RUNTIME.get_or_init(|| Runtime::new().unwrap()).block_on(future)
+        RUNTIME
+            .get_or_init(|| Runtime::new().unwrap())
+            .block_on(future)
     }
 }
