@@ -1,8 +1,8 @@
 //! Write skills for skillrun in Rust.
 //!
-//! A skill is one function, marked with [`#[skill]`](macro@skill), in a crate of the types `cdylib` and
-//! `rlib` that is built for `wasm32-wasip2`. Its input and its result are types of your own; their JSON
-//! Schemas are derived.
+//! A skill is one function, marked with [`#[skill]`](macro@skill), in a crate of type `cdylib` that is
+//! built for `wasm32-wasip2`. Its input and its result are types of your own; their JSON Schemas are
+//! derived.
 //!
 //! ```
 //! use schemars::JsonSchema;

@@ -180,7 +180,6 @@ pub(crate) fn start(request: &Request) -> Result<Completion, HostError> {
 pub(crate) struct Completion(VecDeque<Chunk>);
 
 impl Completion {
-    #[expect(clippy::unnecessary_wraps, reason = "the host's may fail")]
     pub(crate) fn next(&mut self) -> Result<Option<Chunk>, HostError> {
         Ok(self.0.pop_front())
     }
@@ -229,7 +228,6 @@ impl Pending {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the host's may fail")]
 pub(crate) fn start_request(request: &http::Request) -> Result<Pending, http::Error> {
     with(|active| {
         active.see(Seen::Http(request.clone()));
