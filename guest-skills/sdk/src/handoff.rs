@@ -26,7 +26,8 @@ impl Call {
     }
 }
 
-/// Runs another skill and waits for its result. `Output` may be `serde_json::Value`, which takes any.
+/// Runs another skill and waits for its result. `Output` may be `serde_json::Value`, which takes any, or
+/// `Box<serde_json::value::RawValue>`, which keeps the text as it is.
 ///
 /// # Errors
 /// The host did not run the skill, the skill failed, or its result does not fit `Output`.

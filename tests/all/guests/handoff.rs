@@ -40,7 +40,7 @@ fn it_asks_for_the_skills_that_it_knows() {
     );
     assert_eq!(
         inspected["policy"]["requested"],
-        json!(["skill:greet", "skill:handoff", "skill:notes"])
+        json!(["skill:greet", "skill:notes", "skill:handoff"])
     );
 }
 

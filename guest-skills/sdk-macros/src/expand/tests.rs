@@ -104,9 +104,7 @@ fn what_cannot_be_a_skill_is_told_why() {
             "a skill waits in its host calls and is not async: a skill is `fn run(input: Input)",
         ),
         (
-            quote!(
-                unsafe fn run(i: I) -> R {}
-            ),
+            "unsafe fn run(i: I) -> R {}".parse().unwrap(),
             "a skill is not unsafe",
         ),
         (
