@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::model::{Aliases, Providers, Reader};
 use super::{
     Admission, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http, Loading,
     SecretSource, SkillSettings,
@@ -48,6 +49,8 @@ struct File {
     skills: BTreeMap<SkillName, SkillSection>,
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
+    model_providers: Providers,
+    model_aliases: Aliases,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,7 +68,7 @@ struct EngineSection {
 }
 
 /// A number that may be left out, with its place.
-type Number = Option<toml::Spanned<u64>>;
+pub(super) type Number = Option<toml::Spanned<u64>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -110,6 +113,12 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         place.secret(&name, &source)?;
         secrets.insert(name, source.into_inner());
     }
+    let models = Reader {
+        place: Place(text),
+        secrets: &secrets,
+    };
+    let model_providers = models.providers(file.model_providers)?;
+    let model_aliases = models.aliases(file.model_aliases, &model_providers)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -122,14 +131,16 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         },
         secrets,
         http: file.http,
+        model_providers,
+        model_aliases,
     })
 }
 
 /// The text of a configuration, in which values have their place.
-struct Place<'t>(&'t str);
+pub(super) struct Place<'t>(&'t str);
 
 impl Place<'_> {
-    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
+    pub(super) fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
         let before = self.0.get(..spanned.span().start).unwrap_or_default();
         before.matches('\n').count() + 1
     }
@@ -309,6 +320,85 @@ mod tests {
         assert_eq!(sources("b"), [GrantSource::Config, GrantSource::Skill]);
     }
 
+    /// A provider with one more line, and what is said of that line.
+    #[test]
+    fn every_key_of_a_provider_is_checked() {
+        let section = "[secrets.S]\nenv = \"S\"\nurl = \"https://a/\"\nheader = \"a\"\n\
+                       [model_providers.acme]\napi = \"openai\"\nurl = \"https://a/v1\"\n";
+        let provider = parse(section).unwrap().model_providers["acme"].clone();
+        assert_eq!(
+            (
+                provider.timeout_ms,
+                provider.idle_timeout_ms,
+                provider.retries_max,
+                provider.output_tokens_max
+            ),
+            (120_000, 60_000, 3, 8_192)
+        );
+        for line in [
+            "key_env = \"A\"",
+            "key_secret = \"S\"",
+            "prices.\"gpt-*\" = { input = 1, output = 2.5, cache_read = 0 }",
+        ] {
+            parse(&format!("{section}{line}")).unwrap();
+        }
+        for (line, problem) in [
+            ("timeout_ms = 0", "timeout_ms: expected 1 to 3600000, not 0"),
+            ("timeout_ms = 3600001", "not 3600001"),
+            ("idle_timeout_ms = 0", "idle_timeout_ms: expected 1 to"),
+            ("retries_max = 11", "retries_max: expected 0 to 10, not 11"),
+            ("output_tokens_max = 0", "output_tokens_max: expected 1 to"),
+            (
+                "key_env = \"A\"\nkey_file = \"b\"",
+                "expected at most one of",
+            ),
+            (
+                "key_file = \"b\"\nkey_secret = \"S\"",
+                "expected at most one of",
+            ),
+            ("key_secret = \"ABSENT\"", "key_secret: expected the NAME"),
+            (
+                "prices.\"a b\" = { input = 1, output = 1 }",
+                "expected a model, or a pattern",
+            ),
+            (
+                "prices.a = { input = -1, output = 1 }",
+                "expected prices of 0 to 1000000",
+            ),
+            (
+                "prices.a = { input = nan, output = 1 }",
+                "expected prices of 0 to 1000000",
+            ),
+            ("prices.a = { input = 1 }", "output"),
+            ("prices.a = { input = 1, output = 1, cached = 1 }", "cached"),
+            ("key = \"k\"", "key"),
+        ] {
+            let problem_found = chain(&parse(&format!("{section}{line}")).unwrap_err());
+            assert!(
+                problem_found.contains("line 8") && problem_found.contains(problem),
+                "{line}: {problem_found}"
+            );
+        }
+        for url in [
+            "a",
+            "ftp://a/v1",
+            "https://user:word@a/v1",
+            "https://a/v1?key=x",
+            "https://a/v1#x",
+        ] {
+            let text = format!("[model_providers.acme]\napi = \"openai\"\nurl = {url:?}");
+            let problem = chain(&parse(&text).unwrap_err());
+            let expected = "line 3: model_providers.acme.url: expected \"https://";
+            assert!(problem.contains(expected), "{problem}");
+        }
+        for name in ["A", "a*", "\"a/b\"", &"a".repeat(49)] {
+            let name = if name == "a*" { "\"a*\"" } else { name };
+            let text = format!("[model_providers.{name}]\napi = \"openai\"\nurl = \"http://a\"");
+            let problem = chain(&parse(&text).unwrap_err());
+            assert!(problem.contains("line 1: model_providers."), "{problem}");
+        }
+    }
+
     #[test]
     fn unknown_keys_wrong_types_and_bad_values_are_refused_by_name() {
         for (text, part) in [
@@ -357,6 +447,19 @@ mod tests {
                 "engine.compile_time_ms = 600001 is out of range: expected 1 to 600000",
             ),
             ("[engine]\ncompile_time = 1", "compile_time"),
+            (
+                "[model_providers.a]\napi = \"soap\"\nurl = \"http://a\"",
+                "line 2",
+            ),
+            ("[model_providers.a]\napi = \"openai\"", "url"),
+            (
+                "[model_aliases]\n\"a/b\" = \"c/d\"",
+                "line 2: model_aliases.a/b",
+            ),
+            (
+                "[model_aliases]\na = \"c/d\"",
+                "line 2: model_aliases.a: expected provider/model",
+            ),
         ] {
             let problem = chain(&parse(text).unwrap_err());
             assert!(problem.contains(part), "{text:?}: {problem}");
