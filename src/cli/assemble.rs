@@ -4,6 +4,7 @@ use super::exit::Refused;
 use crate::clock::Clock;
 use crate::config::{CONFIG_FILE, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
+use crate::models::Models;
 use crate::registry::Registry;
 use crate::runner::{EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
 use crate::telemetry::chain;
@@ -35,6 +36,19 @@ pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions
         ca_certificates: config.read_ca_file()?,
         ..HttpOptions::from(&config.http)
     })
+}
+
+/// Who serves models: with their keys, which stay out of every ledger of `store` from now on.
+pub(crate) fn models(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Models> {
+    let keys = config.read_model_keys()?;
+    for (provider, key) in &keys {
+        store.redact(key.name(), key.value()).map_err(|error| {
+            let section = format!("the key of model_providers.{provider} of {CONFIG_FILE}");
+            Refused::usage(format!("cannot use {section}: {}", chain(&error)))
+        })?;
+    }
+    let certificates = config.read_ca_file()?;
+    Ok(Models::from_config(config, &keys, certificates, clock))
 }
 
 /// What carries runs out.

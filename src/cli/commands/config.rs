@@ -336,6 +336,13 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
             }
         }
     }
+    findings.extend(unreadable(config));
+    Ok(findings)
+}
+
+/// Values and files that are named and cannot be used.
+fn unreadable(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (name, source) in &config.secrets {
         if let Err(error) = Secret::read(&config.home, name, source) {
             findings.push(Finding {
@@ -365,7 +372,7 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
             problem: chain(&error),
         });
     }
-    Ok(findings)
+    findings
 }
 
 /// Why a grant cannot be carried out on this machine.

@@ -55,6 +55,8 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
     let http = assemble::http(config, &store)?;
+    // A key that is missing stops the command, and one that is there stays out of the ledger.
+    let _models = assemble::models(config, &store, &clock)?;
     let executor = assemble::executor(source.registry, config, &clock, http)?;
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
