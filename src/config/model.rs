@@ -367,3 +367,98 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::{Config, ConfigProblem, file};
+    use crate::telemetry::chain;
+
+    fn parse(text: &str) -> Result<Config, ConfigProblem> {
+        file::parse(Path::new("home"), text)
+    }
+
+    /// A provider with one more line, and what is said of that line.
+    #[test]
+    fn every_key_of_a_provider_is_checked() {
+        let section = "[secrets.S]\nenv = \"S\"\nurl = \"https://a/\"\nheader = \"a\"\n\
+                       [model_providers.acme]\napi = \"openai\"\nurl = \"https://a/v1\"\n";
+        let provider = parse(section).unwrap().model_providers["acme"].clone();
+        assert_eq!(
+            (
+                provider.timeout_ms,
+                provider.idle_timeout_ms,
+                provider.retries_max,
+                provider.output_tokens_max
+            ),
+            (120_000, 60_000, 3, 8_192)
+        );
+        for line in [
+            "key_env = \"A\"",
+            "key_secret = \"S\"",
+            "prices.\"gpt-*\" = { input = 1, output = 2.5, cache_read = 0 }",
+        ] {
+            parse(&format!("{section}{line}")).unwrap();
+        }
+        for (line, problem) in [
+            ("timeout_ms = 0", "timeout_ms: expected 1 to 3600000, not 0"),
+            ("timeout_ms = 3600001", "not 3600001"),
+            ("idle_timeout_ms = 0", "idle_timeout_ms: expected 1 to"),
+            ("retries_max = 11", "retries_max: expected 0 to 10, not 11"),
+            ("output_tokens_max = 0", "output_tokens_max: expected 1 to"),
+            (
+                "key_env = \"A\"\nkey_file = \"b\"",
+                "expected at most one of",
+            ),
+            (
+                "key_file = \"b\"\nkey_secret = \"S\"",
+                "expected at most one of",
+            ),
+            ("key_secret = \"ABSENT\"", "key_secret: expected the NAME"),
+            (
+                "prices.\"a b\" = { input = 1, output = 1 }",
+                "expected a model, or a pattern",
+            ),
+            (
+                "prices.a = { input = -1, output = 1 }",
+                "expected prices of 0 to 1000000",
+            ),
+            (
+                "prices.a = { input = nan, output = 1 }",
+                "expected prices of 0 to 1000000",
+            ),
+            ("prices.a = { input = 1 }", "output"),
+            ("prices.a = { input = 1, output = 1, cached = 1 }", "cached"),
+            ("key = \"k\"", "key"),
+        ] {
+            let problem_found = chain(&parse(&format!("{section}{line}")).unwrap_err());
+            assert!(
+                problem_found.contains("line 8") && problem_found.contains(problem),
+                "{line}: {problem_found}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_holds_no_key_and_a_name_no_pattern() {
+        for url in [
+            "a",
+            "ftp://a/v1",
+            "https://user:word@a/v1",
+            "https://a/v1?key=x",
+            "https://a/v1#x",
+        ] {
+            let text = format!("[model_providers.acme]\napi = \"openai\"\nurl = {url:?}");
+            let problem = chain(&parse(&text).unwrap_err());
+            let expected = "line 3: model_providers.acme.url: expected \"https://";
+            assert!(problem.contains(expected), "{problem}");
+        }
+        for name in ["A", "a*", "\"a/b\"", &"a".repeat(49)] {
+            let name = if name == "a*" { "\"a*\"" } else { name };
+            let text = format!("[model_providers.{name}]\napi = \"openai\"\nurl = \"http://a\"");
+            let problem = chain(&parse(&text).unwrap_err());
+            assert!(problem.contains("line 1: model_providers."), "{problem}");
+        }
+    }
+}

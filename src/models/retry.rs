@@ -78,7 +78,7 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
-    use tokio::time::{Instant, sleep};
+    use tokio::time::{Instant, interval};
 
     use super::{Attempted, asked_wait, with_retries};
     use crate::clock::Timestamp;
@@ -109,7 +109,7 @@ mod tests {
         asked_ms: Option<u64>,
         is_transient: bool,
     ) -> (Result<u32, (Failure, u32)>, u128) {
-        let from = sleep(Duration::ZERO).deadline();
+        let from = interval(Duration::from_secs(1)).tick().await;
         let deadline: Instant = from + Duration::from_millis(within_ms);
         let number = Cell::new(0);
         let done = with_retries(retries_max, deadline, || {
