@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::model::{Aliases, Providers, Reader};
 use super::{
     Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
     Loading, SecretSource, SkillSettings,
@@ -52,6 +53,8 @@ struct File {
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
     approvals: Approvals,
+    model_providers: Providers,
+    model_aliases: Aliases,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,7 +73,7 @@ struct EngineSection {
 }
 
 /// A number that may be left out, with its place.
-type Number = Option<toml::Spanned<u64>>;
+pub(super) type Number = Option<toml::Spanned<u64>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -115,6 +118,12 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         place.secret(&name, &source)?;
         secrets.insert(name, source.into_inner());
     }
+    let models = Reader {
+        place: Place(text),
+        secrets: &secrets,
+    };
+    let model_providers = models.providers(file.model_providers)?;
+    let model_aliases = models.aliases(file.model_aliases, &model_providers)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -128,14 +137,16 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         secrets,
         http: file.http,
         approvals: file.approvals,
+        model_providers,
+        model_aliases,
     })
 }
 
 /// The text of a configuration, in which values have their place.
-struct Place<'t>(&'t str);
+pub(super) struct Place<'t>(&'t str);
 
 impl Place<'_> {
-    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
+    pub(super) fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
         let before = self.0.get(..spanned.span().start).unwrap_or_default();
         before.matches('\n').count() + 1
     }
@@ -369,6 +380,19 @@ mod tests {
                 "engine.compile_time_ms = 600001 is out of range: expected 1 to 600000",
             ),
             ("[engine]\ncompile_time = 1", "compile_time"),
+            (
+                "[model_providers.a]\napi = \"soap\"\nurl = \"http://a\"",
+                "line 2",
+            ),
+            ("[model_providers.a]\napi = \"openai\"", "url"),
+            (
+                "[model_aliases]\n\"a/b\" = \"c/d\"",
+                "line 2: model_aliases.a/b",
+            ),
+            (
+                "[model_aliases]\na = \"c/d\"",
+                "line 2: model_aliases.a: expected provider/model",
+            ),
         ] {
             let problem = chain(&parse(text).unwrap_err());
             assert!(problem.contains(part), "{text:?}: {problem}");

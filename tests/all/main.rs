@@ -11,6 +11,7 @@ mod harness;
 mod house;
 mod http;
 mod ledger;
+mod models;
 mod policy;
 mod provided;
 mod registry;
