@@ -4,8 +4,10 @@
 mod documented;
 pub(crate) mod examples;
 mod foreign;
+mod foreign_skill;
 mod frozen;
 mod generators;
+mod surface;
 
 use std::path::Path;
 use std::process::Command;

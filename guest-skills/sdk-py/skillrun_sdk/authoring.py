@@ -8,7 +8,7 @@ import json
 import sys
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from componentize_py_types import Err
 from wit_world import exports
@@ -18,15 +18,17 @@ from .encoding import encode
 from .errors import Failure, skill_error
 from .schema import misfit
 
+Work = TypeVar("Work", bound=Callable[[Any], Any])
 
-def skill[F: Callable[[Any], Any]](
+
+def skill(
     *,
     name: str,
     version: str,
     description: str,
     input_schema: dict | None = None,
     output_schema: dict | None = None,
-) -> Callable[[F], F]:
+) -> Callable[[Work], Work]:
     """Makes a function in the module `app` the skill of this component. Once per component.
 
     The function gets the input object as a dict or, if its parameter is annotated with a dataclass, as
@@ -42,7 +44,7 @@ def skill[F: Callable[[Any], Any]](
         output_schema=encode(output_schema) if output_schema else "",
     )
 
-    def export(work: F) -> F:
+    def export(work: Work) -> Work:
         read = _reader(work)
 
         class Handler(exports.Handler):

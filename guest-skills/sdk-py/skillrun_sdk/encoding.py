@@ -7,7 +7,9 @@ from typing import Any
 
 def encode(value: Any) -> str:
     """The text of a value, of a dataclass as of an object. Numbers that JSON lacks are a ValueError."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_fields)
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_fields
+    )
 
 
 def _fields(value: Any) -> Any:

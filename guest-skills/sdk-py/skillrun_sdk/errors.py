@@ -1,12 +1,16 @@
 """Why a skill has no result, and why the host did not do what was asked."""
 
-import json
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from componentize_py_types import Err
 from wit_world.imports import recorder, types
+
+from .encoding import encode
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Failure(Exception):
@@ -34,7 +38,7 @@ class HostCallError(Exception):
         self.value = value
 
 
-def ask[**P, T](call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def ask(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Calls the host. A refusal becomes a HostCallError."""
     try:
         return call(*args, **kwargs)
@@ -74,8 +78,8 @@ def skill_error(error: Exception) -> types.SkillError:
     """What ends the run, for anything that was raised."""
     match error:
         case Failure():
-            return types.SkillError(str(error), error.code, json.dumps(error.details))
+            return types.SkillError(str(error), error.code, encode(error.details))
         case HostCallError():
             return types.SkillError(str(error), error.kind.replace("-", "_"), "null")
-    details = json.dumps({"traceback": traceback.format_exception(error)})
+    details = encode({"traceback": traceback.format_exception(error)})
     return types.SkillError(f"{type(error).__name__}: {error}", "exception", details)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from wit_world.imports import llm as host
 from wit_world.imports.llm import Usage
@@ -11,8 +11,8 @@ from wit_world.imports.llm import Usage
 from .encoding import encode
 from .errors import Failure, ask
 
-type Role = Literal["user", "assistant", "tool"]
-type StopReason = Literal["end-turn", "token-limit", "tool-use", "stop-sequence", "refusal"]
+Role: TypeAlias = Literal["user", "assistant", "tool"]
+StopReason: TypeAlias = Literal["end-turn", "token-limit", "tool-use", "stop-sequence", "refusal"]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class ToolAnswer:
     is_error: bool = False
 
 
-type Part = Text | ToolUse | ToolAnswer
+Part: TypeAlias = Text | ToolUse | ToolAnswer
 
 
 @dataclass

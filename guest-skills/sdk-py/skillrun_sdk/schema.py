@@ -3,9 +3,10 @@
 skill that needs them checks by itself.
 """
 
-import json
 import math
 from typing import Any
+
+from .encoding import encode
 
 _TYPES = {
     type(None): "null",
@@ -26,7 +27,7 @@ def misfit(schema: dict, value: Any, place: str = "$") -> str | None:
         return f"at {place}: expected {' or '.join(kinds)}, found {_TYPES[type(value)]}"
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(_same(one, value) for one in allowed):
-        return f"at {place}: expected one of {json.dumps(allowed, ensure_ascii=False)}"
+        return f"at {place}: expected one of {encode(allowed)}"
     match value:
         case str():
             return _outside(schema, "Length", len(value), " characters", place)
@@ -52,12 +53,12 @@ def _misfit_of_items(schema: dict, items: list, place: str) -> str | None:
 def _misfit_of_properties(schema: dict, value: dict, place: str) -> str | None:
     for name in schema.get("required", []):
         if name not in value:
-            return f"at {place}: {_quoted(name)} is missing"
+            return f"at {place}: {encode(name)} is missing"
     properties = schema.get("properties", {})
     for name, member in value.items():
         own = properties.get(name, schema.get("additionalProperties", True))
         if own is False:
-            return f"at {place}: {_quoted(name)} is not known"
+            return f"at {place}: {encode(name)} is not known"
         found = misfit(own, member, f"{place}.{name}") if isinstance(own, dict) else None
         if found:
             return found
@@ -83,7 +84,3 @@ def _is_of_type(value: Any, kind: str) -> bool:
 def _same(one: Any, other: Any) -> bool:
     # To Python, True is 1.
     return _TYPES[type(one)] == _TYPES[type(other)] and one == other
-
-
-def _quoted(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
