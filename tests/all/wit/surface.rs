@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillrun::clock::Clock;
 
 use super::foreign_skill::{ForeignSkill, PYTHON, TYPESCRIPT, on_record};
 use super::{root, succeed, tool};
@@ -270,10 +272,8 @@ impl Surface {
 }
 
 fn seconds_since_1970() -> f64 {
-    let now = std::time::SystemTime::now();
-    now.duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_secs_f64()
+    let micros = Clock::system().now().unix_micros();
+    Duration::from_micros(u64::try_from(micros).unwrap()).as_secs_f64()
 }
 
 #[test]
