@@ -50,14 +50,16 @@
 //! * [`ledger`] is the record: written durably, chained line by line, verified offline.
 //! * [`registry`] reads skills from disk.
 //! * [`executor`] runs one component, once, within bounds.
-//! * [`limits`], [`capability`], [`outcome`], [`config`], [`clock`], [`id`] and [`telemetry`] hold the
-//!   words that all of them share.
+//! * [`tools`] calls tools of MCP servers and of the host, [`models`] asks language models.
+//! * [`limits`], [`capability`], [`call`], [`schema`], [`outcome`], [`config`], [`clock`], [`id`] and
+//!   [`telemetry`] hold the words that all of them share.
 //!
 //! # Features
 //!
 //! `cli` brings the command line; `server` and `mcp` are named for the HTTP and MCP surfaces and add
 //! nothing yet. The library builds without any of them.
 
+pub mod call;
 pub mod capability;
 pub mod clock;
 pub mod config;
@@ -65,10 +67,13 @@ pub mod executor;
 pub mod id;
 pub mod ledger;
 pub mod limits;
+pub mod models;
 pub mod outcome;
 pub mod registry;
 pub mod runner;
+pub mod schema;
 pub mod telemetry;
+pub mod tools;
 
 #[cfg(feature = "cli")]
 pub mod cli;

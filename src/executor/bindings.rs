@@ -3,7 +3,13 @@
 wasmtime::component::bindgen!({
     path: "wit",
     world: "skill",
-    imports: { default: trappable },
+    imports: {
+        "skillrun:skill/approval": async | trappable,
+        "skillrun:skill/handoff": async | trappable,
+        "skillrun:skill/llm": async | trappable,
+        "skillrun:skill/tools": async | trappable,
+        default: trappable,
+    },
     exports: { default: async },
     with: {
         "skillrun:skill/recorder.node": crate::executor::guest_record::Node,

@@ -18,6 +18,9 @@ use crate::outcome::OutcomeCode;
 /// The code by which a skill says that it failed because the host refused a call.
 const DENIED_CODE: &str = "denied";
 
+/// The code by which a skill says that it failed because a question of its was answered with no.
+const REJECTED_CODE: &str = "rejected";
+
 /// How the engine says that a guest handed over more than `host_call_bytes`. It has no type to ask
 /// for, so its words are pinned by a test that a real guest drives.
 const HOST_CALL_BYTES_MARK: &str = "fuel allocated for hostcalls has been exhausted";
@@ -92,7 +95,9 @@ impl From<LimitReached> for Failure {
 
 /// The failure that an error of the skill's own is.
 pub(crate) fn from_skill(error: &SkillError, record: &GuestRecord) -> Failure {
-    let code = if error.code == DENIED_CODE && record.was_denied() {
+    let was_refused = error.code == DENIED_CODE && record.was_denied();
+    let was_rejected = error.code == REJECTED_CODE && record.was_rejected();
+    let code = if was_refused || was_rejected {
         OutcomeCode::Denied
     } else {
         OutcomeCode::SkillError
@@ -102,7 +107,7 @@ pub(crate) fn from_skill(error: &SkillError, record: &GuestRecord) -> Failure {
     if output_bytes > record.limits().value(LimitKey::OutputBytes) {
         return record.reached(LimitKey::OutputBytes).into();
     }
-    let last = record.last_denial().filter(|_| code == OutcomeCode::Denied);
+    let last = record.last_denial().filter(|_| was_refused);
     Failure {
         code,
         hint: last

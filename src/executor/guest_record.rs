@@ -3,10 +3,11 @@
 //! The `log` and `recorder` interfaces and the two standard streams all write through one
 //! [`GuestRecord`], so that their bounds hold for them together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
+use crate::call::Usage;
 use crate::clock::{Clock, Stopwatch};
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 
@@ -56,6 +57,7 @@ pub(crate) struct GuestRecord {
     denials: AtomicU64,
     /// The capability for which the first denial was not recorded.
     denial_counted: OnceLock<String>,
+    was_rejected: AtomicBool,
     last_denial: Mutex<Option<String>>,
     /// What the guest's language runtime said about a panic, if it did.
     panic: Mutex<Option<String>>,
@@ -71,6 +73,7 @@ impl GuestRecord {
             dropped_for: OnceLock::new(),
             denials: AtomicU64::new(0),
             denial_counted: OnceLock::new(),
+            was_rejected: AtomicBool::new(false),
             last_denial: Mutex::new(None),
             panic: Mutex::new(None),
         }
@@ -110,15 +113,27 @@ impl GuestRecord {
     }
 
     /// Counts a use of a language model against the run's budget.
-    pub(crate) fn spend_on_models(&self, tokens: u64, cost_usd: f64) -> Result<(), LimitReached> {
+    pub(crate) fn spend_on_models(&self, usage: &Usage) -> Result<(), LimitReached> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a float becomes the nearest integer of the range, and nothing below 0 comes here"
         )]
-        let microusd = (cost_usd * MICROUSD_PER_USD).ceil() as u64;
+        let microusd = (usage.cost_usd * MICROUSD_PER_USD).ceil() as u64;
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
         self.budget.spend(LimitKey::LlmTokens, tokens)?;
         self.budget.spend(LimitKey::LlmCostMicrousd, microusd)
+    }
+
+    /// Tokens that language models may still read and write for the run. With nothing left, of them or
+    /// of what they may cost, no model is asked.
+    pub(crate) fn model_tokens_left(&self) -> Result<u64, LimitReached> {
+        for key in [LimitKey::LlmTokens, LimitKey::LlmCostMicrousd] {
+            if self.budget.remaining(key) == 0 {
+                return Err(self.budget.tightest(key));
+            }
+        }
+        Ok(self.budget.remaining(LimitKey::LlmTokens))
     }
 
     /// Writes one log line, or counts it when there is no room for it. Fields beyond the bound of a line
@@ -204,6 +219,16 @@ impl GuestRecord {
     pub(crate) fn last_denial(&self) -> Option<String> {
         let last = self.last_denial.lock();
         last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that somebody, or a policy, said no.
+    pub(crate) fn note_rejection(&self) {
+        self.was_rejected.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a question of the run was answered with no.
+    pub(crate) fn was_rejected(&self) -> bool {
+        self.was_rejected.load(Ordering::Relaxed)
     }
 
     pub(crate) fn was_denied(&self) -> bool {

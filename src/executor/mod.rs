@@ -26,6 +26,7 @@ mod limiter;
 mod load_error;
 mod operation;
 mod program;
+mod provided;
 mod run_host;
 mod state;
 mod stdio;
@@ -37,8 +38,9 @@ pub use http::{HttpOptions, Resolve, SystemResolver};
 pub use load_error::LoadError;
 pub use operation::{OperationDescriptor, RefusedFunction};
 pub use program::{Call, Descriptor, Program};
+pub use provided::{Answer, CallError, ModelAnswer, Provided};
 pub use run_host::{
-    Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
-    RecordRefused, RunFacts, RunHost, Unrecorded,
+    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, RecordRefused,
+    RunFacts, RunHost, Unrecorded,
 };
 pub use state::Seed;

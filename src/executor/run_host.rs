@@ -2,6 +2,10 @@
 
 use futures_util::future::BoxFuture;
 
+use super::provided::{Answer, CallError, ModelAnswer, Provided};
+use crate::call::{
+    Decision, Effect, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition,
+};
 use crate::limits::LimitReached;
 
 /// Who a run is. Nothing of it changes while the run goes on.
@@ -94,17 +98,6 @@ pub struct Denial<'a> {
     pub wanted: &'a str,
 }
 
-/// What a repetition of a request would do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpEffect {
-    /// It changes nothing.
-    Read,
-    /// It changes nothing more than the first time did.
-    Idempotent,
-    /// It may do its work a second time.
-    Write,
-}
-
 /// The place of a request among what the run does, given when the guest makes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpCallId {
@@ -127,7 +120,7 @@ pub struct HttpRequest<'a> {
     /// The whole body.
     pub body: &'a [u8],
     /// What a repetition would do.
-    pub effect: HttpEffect,
+    pub effect: Effect,
 }
 
 /// A response as it came.
@@ -160,10 +153,13 @@ pub enum RecordRefused {
 /// The executor bounds what the guest may write before it calls these; an implementation only has to
 /// keep it. Calls come from the run's own task, one at a time, except for [`RunHost::http_call`],
 /// [`RunHost::http_result`] and [`RunHost::denied`]: those also come from the tasks that carry requests out,
-/// at the same time as any other.
+/// at the same time as any other. Several calls of [`Provided`] may go on at once.
 pub trait RunHost: Send + Sync {
     /// Who the run is.
     fn facts(&self) -> &RunFacts;
+
+    /// Who answers what the guest asks of others.
+    fn provided(&self) -> &dyn Provided;
 
     /// Records an event of the guest and gives its sequence number.
     ///
@@ -202,7 +198,7 @@ pub trait RunHost: Send + Sync {
     fn next_http_call(&self) -> HttpCallId;
 
     /// Records that a request is about to be sent. It is in the record when this returns, if it ever will
-    /// be; one whose effect is [`HttpEffect::Write`] is durable when the future is ready.
+    /// be; one whose effect is [`Effect::Write`] is durable when the future is ready.
     ///
     /// # Errors
     /// The record cannot be written, or has no room for the request, which then must not be sent.
@@ -224,13 +220,52 @@ pub trait RunHost: Send + Sync {
     ) -> Result<(), RecordRefused>;
 }
 
-/// A host for calls that are on no record, such as `describe`.
+/// A host for calls that are on no record, such as `describe`. Nobody is behind it.
 #[derive(Debug, Default)]
 pub struct Unrecorded(RunFacts);
+
+fn nobody<T: Send + 'static>(capability: String, wanted: &str) -> Answer<'static, T> {
+    let denied = CallError::Denied {
+        capability,
+        rule: "granted to no skill that is only asked what it is",
+        wanted: wanted.to_owned(),
+    };
+    Box::pin(std::future::ready(Err(denied)))
+}
+
+impl Provided for Unrecorded {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn call_tool<'a>(&'a self, name: &'a str, _arguments: &'a str) -> Answer<'a, ToolAnswer> {
+        nobody(format!("tool:{name}"), name)
+    }
+
+    fn ask_model(&self, request: ModelRequest) -> Answer<'_, ModelResponse> {
+        nobody(format!("llm:{}", request.model), &request.model)
+    }
+
+    fn start_model(&self, request: ModelRequest) -> Answer<'_, Box<dyn ModelAnswer>> {
+        nobody(format!("llm:{}", request.model), &request.model)
+    }
+
+    fn ask_approval(&self, question: Question) -> Answer<'_, Decision> {
+        nobody("approval".to_owned(), &question.prompt)
+    }
+
+    fn call_skill<'a>(&'a self, skill: &'a str, _input: &'a str) -> Answer<'a, String> {
+        nobody(format!("skill:{skill}"), skill)
+    }
+}
 
 impl RunHost for Unrecorded {
     fn facts(&self) -> &RunFacts {
         &self.0
+    }
+
+    fn provided(&self) -> &dyn Provided {
+        self
     }
 
     fn emit(&self, _event: GuestEvent<'_>) -> Result<u64, RecordRefused> {

@@ -13,10 +13,11 @@ use super::files::Files;
 use super::guest_record::GuestRecord;
 use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
-use super::run_host::{Denial, LogOrigin};
+use super::provided::CallError;
+use super::run_host::{Denial, LogOrigin, RecordRefused};
 use super::stdio::LineStream;
 use super::wasi;
-use crate::capability::{Capability, Policy};
+use crate::capability::Policy;
 use crate::limits::{LimitKey, LimitReached};
 
 /// Handles a guest may hold at once, those to resources of its own included. Protects the host's heap.
@@ -119,24 +120,60 @@ impl HostState {
         self.record.budget().take(LimitKey::HostCalls, 1)
     }
 
-    /// Answers a call of a host function behind which there is nobody: what the policy does not allow is
-    /// refused, and on record as refused; what it allows is not to be found.
-    pub(crate) fn refuse(
-        &mut self,
-        capability: &str,
-        wanted: &str,
-        is_allowed: impl Fn(&Capability) -> bool,
-    ) -> Result<HostError, LimitReached> {
-        self.count_host_call()?;
-        if self.policy.effective.iter().any(is_allowed) {
-            return Ok(HostError::NotFound(wanted.to_owned()));
+    /// As [`HostState::count_host_call`], for as many as a guest makes at once: all of them or none.
+    pub(crate) fn take_host_calls(&self, calls: usize) -> Result<(), LimitReached> {
+        let calls = u64::try_from(calls).unwrap_or(u64::MAX);
+        self.record.budget().take(LimitKey::HostCalls, calls)
+    }
+
+    /// How many calls of one kind may go on at once: what the guest asked for, where it did, and never
+    /// more than the limit.
+    pub(crate) fn parallel_calls(&self, asked: u32) -> usize {
+        let limit = self.record.limits().value(LimitKey::ParallelCalls);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        match usize::try_from(asked).unwrap_or(usize::MAX) {
+            0 => limit,
+            asked => asked.min(limit),
         }
-        self.record.denied(Denial {
-            capability,
-            rule: self.policy.rule(capability),
-            wanted,
-        });
-        Ok(HostError::Denied(capability.to_owned()))
+    }
+
+    /// What the guest is told of a call that was answered, or was not. Whatever it cannot handle ends the
+    /// run instead.
+    pub(crate) fn answered<T>(
+        &self,
+        answer: Result<T, CallError>,
+    ) -> wasmtime::Result<Result<T, HostError>> {
+        Ok(Err(match answer {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(CallError::Denied {
+                capability,
+                rule,
+                wanted,
+            }) => {
+                self.record.denied(Denial {
+                    capability: &capability,
+                    rule,
+                    wanted: &wanted,
+                });
+                HostError::Denied(capability)
+            }
+            Err(CallError::NotFound(name)) => HostError::NotFound(name),
+            Err(CallError::Invalid(what)) => HostError::Invalid(what),
+            Err(CallError::Ambiguous(names)) => HostError::Ambiguous(names),
+            Err(CallError::Failed(message)) => HostError::Failed(message),
+            Err(CallError::TimedOut { limit_ms }) => {
+                HostError::TimedOut(u32::try_from(limit_ms).unwrap_or(u32::MAX))
+            }
+            Err(CallError::Exhausted(bound)) => HostError::Exhausted(bound),
+            Err(CallError::Cancelled) => HostError::Cancelled,
+            Err(CallError::LimitReached(reached)) => return Err(reached.into()),
+            Err(CallError::Unrecorded(RecordRefused::Invalid { reason })) => {
+                HostError::Invalid(reason)
+            }
+            Err(CallError::Unrecorded(refused @ RecordRefused::Unavailable)) => {
+                return Err(refused.into());
+            }
+        }))
     }
 
     /// What was written to standard output, if that was to be kept.

@@ -7,22 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::json::{Json, Text, present};
+pub use crate::call::Effect;
 use crate::config::Durability;
 use crate::id::RunId;
 use crate::outcome::OutcomeCode;
-
-/// What a repetition of a call would do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// It changes nothing.
-    Read,
-    /// It changes nothing more than the first time did.
-    Idempotent,
-    /// It may do its work a second time. A call whose class is not known counts as this.
-    #[default]
-    Write,
-}
 
 /// How a run, or the part of it that one process carried out, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

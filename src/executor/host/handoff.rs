@@ -1,30 +1,40 @@
-use crate::capability::Capability;
+use futures_util::StreamExt as _;
+
 use crate::executor::bindings::skillrun::skill::handoff::{Call, Host, HostError};
 use crate::executor::state::HostState;
 
 impl Host for HostState {
-    fn invoke(
+    async fn invoke(
         &mut self,
         skill: String,
-        _input: String,
+        input: String,
     ) -> wasmtime::Result<Result<String, HostError>> {
-        let refused = self.refuse(
-            &format!("skill:{skill}"),
-            &skill,
-            |capability| matches!(capability, Capability::Skill { name } if name.as_str() == skill),
-        )?;
-        Ok(Err(refused))
+        self.take_host_calls(1)?;
+        let result = self
+            .record
+            .host()
+            .provided()
+            .call_skill(&skill, &input)
+            .await;
+        self.answered(result)
     }
 
-    fn invoke_all(
+    async fn invoke_all(
         &mut self,
         calls: Vec<Call>,
-        _parallel_max: u32,
+        parallel_max: u32,
     ) -> wasmtime::Result<Vec<Result<String, HostError>>> {
-        let mut results = Vec::new();
-        for call in calls {
-            results.push(self.invoke(call.skill, call.input)?);
+        self.take_host_calls(calls.len())?;
+        let host = self.record.host().provided();
+        let mut begun = Vec::new();
+        for call in &calls {
+            begun.push(host.call_skill(&call.skill, &call.input));
         }
-        Ok(results)
+        let results: Vec<_> = futures_util::stream::iter(begun)
+            .buffered(self.parallel_calls(parallel_max))
+            .collect()
+            .await;
+        let results = results.into_iter();
+        results.map(|result| self.answered(result)).collect()
     }
 }

@@ -1,6 +1,7 @@
 use serde::de::IgnoredAny;
 use wasmtime::component::Resource;
 
+use crate::call::Usage;
 use crate::executor::bindings::skillrun::skill::recorder::{Event, Host, HostNode, RecordError};
 use crate::executor::guest_record::{EVENT_BYTES_MAX, EmitError, NAME_BYTES_MAX, Node};
 use crate::executor::run_host::{GuestEvent, RecordRefused};
@@ -19,8 +20,12 @@ impl Host for HostState {
             ..
         } = event
         {
-            let tokens = prompt_tokens.saturating_add(output_tokens);
-            self.record.spend_on_models(tokens, cost_usd)?;
+            self.record.spend_on_models(&Usage {
+                input_tokens: prompt_tokens,
+                output_tokens,
+                cost_usd,
+                ..Usage::default()
+            })?;
         }
         match self.record.emit(event) {
             Ok(seq) => Ok(Ok(u32::try_from(seq).unwrap_or(u32::MAX))),

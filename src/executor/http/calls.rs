@@ -203,8 +203,9 @@ mod tests {
     use crate::clock::Clock;
     use crate::executor::guest_record::GuestRecord;
     use crate::executor::http::error::ExchangeError;
+    use crate::executor::provided::Provided;
     use crate::executor::run_host::{
-        Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+        Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin,
         RecordRefused, RunFacts, RunHost, Unrecorded,
     };
     use crate::limits::{Budget, LimitOverrides, LimitReached, Limits, Source};
@@ -235,6 +236,10 @@ mod tests {
     impl RunHost for Kept {
         fn facts(&self) -> &RunFacts {
             self.nothing.facts()
+        }
+
+        fn provided(&self) -> &dyn Provided {
+            &self.nothing
         }
 
         fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
@@ -309,7 +314,7 @@ mod tests {
             url: "http://a.example/",
             headers: &[],
             body,
-            effect: HttpEffect::Write,
+            effect: crate::call::Effect::Write,
         }
     }
 

@@ -15,8 +15,9 @@ use super::fields::{self, Fields};
 use super::outgoing::{Requests, Response};
 use super::resolve::{self, Found};
 use super::wire::Answer;
+use crate::call::Effect;
 use crate::capability::{Capability, Method, Target};
-use crate::executor::run_host::{HttpCallId, HttpEffect, HttpRequest, HttpResponse};
+use crate::executor::run_host::{HttpCallId, HttpRequest, HttpResponse};
 use crate::limits::LimitKey;
 
 /// One request that the policy allows.
@@ -158,11 +159,11 @@ impl Exchange {
 }
 
 /// What a repetition would do, by the meaning that HTTP gives to the method.
-fn effect(method: Method) -> HttpEffect {
+fn effect(method: Method) -> Effect {
     match method {
-        Method::Get | Method::Head | Method::Options => HttpEffect::Read,
-        Method::Put | Method::Delete => HttpEffect::Idempotent,
-        Method::Post | Method::Patch => HttpEffect::Write,
+        Method::Get | Method::Head | Method::Options => Effect::Read,
+        Method::Put | Method::Delete => Effect::Idempotent,
+        Method::Post | Method::Patch => Effect::Write,
     }
 }
 

@@ -11,8 +11,8 @@ struct Rule {
 }
 
 const FOUNDATION: &[&str] = &[
-    "ledger", "registry", "executor", "runner", "runtime", "api", "mcp", "cli", "wasmtime", "axum",
-    "rmcp", "clap",
+    "ledger", "registry", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",
+    "wasmtime", "axum", "rmcp", "clap",
 ];
 
 const RULES: &[Rule] = &[
@@ -33,6 +33,14 @@ const RULES: &[Rule] = &[
         forbidden: FOUNDATION,
     },
     Rule {
+        module: "schema",
+        forbidden: FOUNDATION,
+    },
+    Rule {
+        module: "call",
+        forbidden: FOUNDATION,
+    },
+    Rule {
         module: "outcome",
         forbidden: FOUNDATION,
     },
@@ -47,20 +55,36 @@ const RULES: &[Rule] = &[
     Rule {
         module: "ledger",
         forbidden: &[
-            "registry", "executor", "runner", "runtime", "api", "mcp", "cli", "wasmtime", "axum",
-            "rmcp", "clap",
+            "registry", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",
+            "wasmtime", "axum", "rmcp", "clap",
         ],
     },
     Rule {
         module: "registry",
         forbidden: &[
-            "ledger", "executor", "runner", "runtime", "api", "mcp", "cli", "wasmtime",
+            "ledger", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",
+            "wasmtime",
         ],
     },
     Rule {
         module: "executor",
         forbidden: &[
-            "ledger", "registry", "runner", "runtime", "api", "mcp", "cli", "axum", "rmcp", "clap",
+            "ledger", "registry", "tools", "models", "runner", "runtime", "api", "mcp", "cli",
+            "axum", "rmcp", "clap",
+        ],
+    },
+    Rule {
+        module: "tools",
+        forbidden: &[
+            "ledger", "registry", "executor", "models", "runner", "runtime", "api", "mcp", "cli",
+            "wasmtime", "axum", "clap",
+        ],
+    },
+    Rule {
+        module: "models",
+        forbidden: &[
+            "ledger", "registry", "executor", "tools", "runner", "runtime", "api", "mcp", "cli",
+            "wasmtime", "axum", "rmcp", "clap",
         ],
     },
     Rule {
@@ -112,10 +136,12 @@ const RULES: &[Rule] = &[
 const SERVER_STARTER: &str = "src/cli/commands/serve.rs";
 
 /// Modules of this crate among the forbidden names; the others are crates.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 11] = [
     "ledger",
     "registry",
     "executor",
+    "tools",
+    "models",
     "runner",
     "runtime",
     "api",

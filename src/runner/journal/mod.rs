@@ -1,16 +1,19 @@
 //! Turns what a guest does into events of its run's ledger.
 
+mod provided;
+
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 
 use super::context::RunContext;
+use crate::capability::Policy;
 use crate::executor::{
-    Denial, GuestEvent, HttpCallId, HttpEffect, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
     RecordRefused, RunFacts, RunHost,
 };
 use crate::ledger::{
@@ -22,6 +25,7 @@ use crate::telemetry::chain;
 /// One run's record, as its guest reaches it.
 pub(super) struct Journal {
     recorder: Recorder,
+    policy: Arc<Policy>,
     facts: RunFacts,
     /// Steps entered so far; the number is part of a step's id.
     steps: AtomicU64,
@@ -32,9 +36,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(cx: &RunContext, skill_name: &str, skill_body: std::sync::Arc<str>) -> Self {
+    pub(super) fn new(cx: &RunContext, skill_name: &str, skill_body: Arc<str>) -> Self {
         Self {
             recorder: cx.recorder().clone(),
+            policy: Arc::clone(&cx.profile().policy),
             facts: RunFacts {
                 run_id: cx.run_id().to_string(),
                 parent_run_id: cx.parent_run_id().map(ToString::to_string),
@@ -90,6 +95,10 @@ impl Journal {
 impl RunHost for Journal {
     fn facts(&self) -> &RunFacts {
         &self.facts
+    }
+
+    fn provided(&self) -> &dyn Provided {
+        self
     }
 
     fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
@@ -184,11 +193,7 @@ impl RunHost for Journal {
         request: HttpRequest<'a>,
     ) -> BoxFuture<'a, Result<(), RecordRefused>> {
         let (body, base64) = self.body(request.body);
-        let effect = match request.effect {
-            HttpEffect::Read => Effect::Read,
-            HttpEffect::Idempotent => Effect::Idempotent,
-            HttpEffect::Write => Effect::Write,
-        };
+        let effect = request.effect;
         let call = Event::from(ledger::HttpCall {
             call_id: id.call_id.clone(),
             node_id: id.node_id.clone(),

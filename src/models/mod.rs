@@ -1,0 +1,104 @@
+//! Language models, behind providers that speak their wire formats.
+//!
+//! [`Models`] finds the provider of a model by name, asks it, and says what the answer cost. It knows
+//! no policy and keeps no record.
+
+mod error;
+mod provider;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::call::{ModelRequest, ModelResponse};
+
+pub use error::ModelError;
+pub use provider::{ModelProvider, ModelStream};
+
+/// Which model, and who serves it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModelName {
+    /// Who serves it.
+    pub provider: String,
+    /// The model, as that provider spells it.
+    pub model: String,
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// All providers that there are. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Models {
+    providers: Arc<BTreeMap<String, Arc<dyn ModelProvider>>>,
+    aliases: Arc<BTreeMap<String, ModelName>>,
+}
+
+impl Models {
+    /// No provider at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a provider under the name that stands before the `/` of `llm:provider/model`. One of that
+    /// name that was there is replaced.
+    #[must_use]
+    pub fn with_provider(mut self, name: &str, provider: Arc<dyn ModelProvider>) -> Self {
+        Arc::make_mut(&mut self.providers).insert(name.to_owned(), provider);
+        self
+    }
+
+    /// Adds a name of the operator's for a model.
+    #[must_use]
+    pub fn with_alias(mut self, alias: &str, model: ModelName) -> Self {
+        Arc::make_mut(&mut self.aliases).insert(alias.to_owned(), model);
+        self
+    }
+
+    /// The model that a guest means: an alias, or `provider/model`. Whether there is such a model only
+    /// its provider knows.
+    pub fn resolve(&self, asked: &str) -> Option<ModelName> {
+        if let Some(name) = self.aliases.get(asked) {
+            return Some(name.clone());
+        }
+        let (provider, model) = asked.split_once('/')?;
+        Some(ModelName {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+        })
+    }
+
+    /// Asks a model and waits for the whole answer. `request.model` is set here.
+    ///
+    /// # Errors
+    /// There is no such provider, or there is no answer.
+    pub async fn generate(
+        &self,
+        name: &ModelName,
+        mut request: ModelRequest,
+    ) -> Result<ModelResponse, ModelError> {
+        request.model.clone_from(&name.model);
+        self.provider(name)?.generate(&request).await
+    }
+
+    /// Asks a model and gives its answer as it comes.
+    ///
+    /// # Errors
+    /// There is no such provider, or no answer begins.
+    pub async fn start(
+        &self,
+        name: &ModelName,
+        mut request: ModelRequest,
+    ) -> Result<Box<dyn ModelStream>, ModelError> {
+        request.model.clone_from(&name.model);
+        self.provider(name)?.start(&request).await
+    }
+
+    fn provider(&self, name: &ModelName) -> Result<&Arc<dyn ModelProvider>, ModelError> {
+        let provider = self.providers.get(&name.provider);
+        provider.ok_or_else(|| ModelError::NotFound(name.to_string()))
+    }
+}
