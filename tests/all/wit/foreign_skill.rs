@@ -53,7 +53,7 @@ static BUILDING: Mutex<()> = Mutex::new(());
 const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
 
 /// A home that outlives the tests and holds what skills are compiled to.
-static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(super) static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warm-foreign");
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join("config.toml"), PATIENT).unwrap();

@@ -12,13 +12,13 @@ use super::foreign_skill::{ForeignSkill, PYTHON, TYPESCRIPT, on_record};
 use super::{root, succeed, tool};
 use crate::harness::Home;
 
-const SURFACE_TS: ForeignSkill = ForeignSkill {
+pub(super) const SURFACE_TS: ForeignSkill = ForeignSkill {
     name: "surface-ts",
     source: "tests/all/wit/surface/ts",
     language: &TYPESCRIPT,
 };
 
-const SURFACE_PY: ForeignSkill = ForeignSkill {
+pub(super) const SURFACE_PY: ForeignSkill = ForeignSkill {
     name: "surface-py",
     source: "tests/all/wit/surface/py",
     language: &PYTHON,

@@ -24,7 +24,9 @@ from skillrun_sdk import (
 INPUT_SCHEMA = {
     "type": "object",
     "properties": {
-        "do": {"enum": ["ask", "chance", "facts", "fail", "log", "output", "raise", "record"]},
+        "do": {
+            "enum": ["answers", "ask", "chance", "facts", "fail", "log", "output", "raise", "record"]
+        },
         "given": {
             "type": ["object", "null"],
             "properties": {
@@ -85,6 +87,74 @@ def refusal(question) -> str | None:
         question()
     except HostCallError as error:
         return f"{error.kind}: {error}"
+    return None
+
+
+KINDS = [
+    "a__not-found",
+    "a__invalid",
+    "a__ambiguous",
+    "a__failed",
+    "a__timed-out",
+    "a__exhausted",
+    "a__cancelled",
+]
+
+
+def answers() -> dict:
+    """What comes back where somebody answers."""
+    answer = tools.invoke("a__b", {"x": "ü"})
+    together = tools.invoke_all([("a__b", None), ("a__failed", None)])
+    response = llm.generate(FULL)
+    chunks = [shown(chunk) for chunk in llm.stream(FULL)]
+    for _ in llm.stream(REQUEST):
+        break
+    decision = approval.request("May I?", {"a": 1}, timeout_ms=5)
+    return {
+        "available": [
+            [tool.name, tool.input_schema, tool.read_only, tool.idempotent]
+            for tool in tools.available()
+        ],
+        "invoke": [answer.content, answer.is_error, answer.text],
+        "check": failure(lambda: tools.invoke("a__error").check()),
+        "invoke_all": [
+            one.kind if isinstance(one, HostCallError) else one.text for one in together
+        ],
+        "generate": [
+            response.text,
+            response.stop_reason,
+            response.model,
+            response.usage.output_tokens,
+        ],
+        "cost_usd": response.usage.cost_usd,
+        "tool_uses": [shown(use) for use in response.tool_uses],
+        "generate_as": llm.generate_as(llm.Request("json", REQUEST.messages), {"type": "object"}),
+        "no_json": failure(lambda: llm.generate_as(REQUEST, {"type": "object"})),
+        "chunks": chunks,
+        "request": [decision.approved, decision.reason, decision.automatic],
+        "require": approval.require("May I?").approved,
+        "rejected": failure(lambda: approval.require("May I not?")),
+        "handoff": handoff.invoke("other", {"a": 1}),
+        "handoff_all": values(handoff.invoke_all([("other", {})])),
+        "kinds": [refusal(lambda kind=kind: tools.invoke(kind)) for kind in KINDS],
+    }
+
+
+def shown(chunk) -> str | list:
+    match chunk:
+        case llm.Text(text):
+            return text
+        case llm.ToolUse(id, name, arguments):
+            return [id, name, arguments]
+        case llm.Done(response):
+            return response.text
+
+
+def failure(work) -> str | None:
+    try:
+        work()
+    except Failure as error:
+        return f"{error.code}: {error}"
     return None
 
 
@@ -155,6 +225,7 @@ def blunder() -> None:
 
 
 WORK = {
+    "answers": answers,
     "ask": ask,
     "chance": chance,
     "facts": facts,

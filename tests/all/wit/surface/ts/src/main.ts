@@ -20,7 +20,7 @@ import {
 const inputSchema = {
   type: "object",
   properties: {
-    do: { enum: ["ask", "chance", "facts", "fail", "log", "output", "raise", "record"] },
+    do: { enum: ["answers", "ask", "chance", "facts", "fail", "log", "output", "raise", "record"] },
     given: {
       type: ["object", "null"],
       properties: {
@@ -80,6 +80,62 @@ function refusal(question: () => unknown): Json {
   return null;
 }
 
+/** What comes back where somebody answers. */
+function answers(): unknown {
+  const answer = tools.invoke("a__b", { x: "ü" });
+  const together = tools.invokeAll(["a__b", "a__failed"].map((name) => ({ name, arguments: {} })));
+  const response = llm.generate(full);
+  const chunks = [...llm.stream(full)].map((chunk) =>
+    chunk.type === "done" ? chunk.response.text : chunk.type === "text" ? chunk.text : used(chunk),
+  );
+  for (const _ of llm.stream(request)) break;
+  const { approved, reason, automatic } = approval.request("May I?", { a: 1 }, { timeoutMs: 5 });
+  return {
+    available: tools
+      .available()
+      .map((tool) => [tool.name, tool.inputSchema, tool.readOnly, tool.idempotent]),
+    invoke: [answer.content, answer.isError, answer.text],
+    check: failure(() => tools.invoke("a__error").check()),
+    invoke_all: together.map((one) => (one.ok ? one.value.text : one.error.kind)),
+    generate: [response.text, response.stopReason, response.model, response.usage.outputTokens],
+    cost_usd: response.usage.costUsd,
+    tool_uses: response.toolUses.map(used),
+    generate_as: llm.generateAs({ ...request, model: "json" }, { type: "object" }),
+    no_json: failure(() => llm.generateAs(request, { type: "object" })),
+    chunks,
+    request: [approved, reason, automatic],
+    require: approval.require("May I?").approved,
+    rejected: failure(() => approval.require("May I not?")),
+    handoff: handoff.invoke<Json[]>("other", { a: 1 }),
+    handoff_all: values(handoff.invokeAll([{ skill: "other", input: {} }])),
+    kinds: kinds.map((kind) => refusal(() => tools.invoke(kind))),
+  };
+}
+
+const kinds = [
+  "a__not-found",
+  "a__invalid",
+  "a__ambiguous",
+  "a__failed",
+  "a__timed-out",
+  "a__exhausted",
+  "a__cancelled",
+];
+
+function used(use: llm.ToolUse): Json {
+  return [use.id, use.name, use.arguments];
+}
+
+function failure(work: () => unknown): Json {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof Failure) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+  return null;
+}
+
 function ask(): unknown {
   const each = tools.invokeAll(calls).map((outcome) => (outcome.ok ? null : outcome.error.value));
   const answers = Object.entries(questions).map(([name, question]) => [name, refusal(question)]);
@@ -125,6 +181,7 @@ function writeLog(): void {
 }
 
 const work: Record<string, () => unknown> = {
+  answers,
   ask,
   chance,
   record,
