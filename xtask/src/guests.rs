@@ -12,6 +12,18 @@ pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
 
 const TARGET: &str = "wasm32-wasip2";
 
+/// What is tested on the machine itself.
+const NATIVE: [&str; 8] = [
+    "skillrun-sdk",
+    "skillrun-sdk-macros",
+    "fan-out",
+    "fetch",
+    "greet",
+    "handoff",
+    "notes",
+    "triage",
+];
+
 /// A cargo command on the guests. They have a target folder of their own, so that they can be built
 /// while cargo holds the lock on the host's. It runs in their folder, where their linker's flags are
 /// set; flags meant for the host's linker would break theirs.
@@ -23,6 +35,22 @@ pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Command {
         .arg(target_folder().join("guests"))
         .args(arguments)
         .env_remove("RUSTFLAGS");
+    command
+}
+
+/// A cargo command on the SDK and the skills that are written with it, for the machine that tests them: the
+/// SDK's mock is their host there. The other guests export their functions on every target and can be built
+/// for theirs alone.
+pub(crate) fn native_cargo(subcommand: &str) -> Command {
+    let mut command = process::cargo(&[subcommand, "--locked", "--target-dir"]);
+    command
+        .current_dir(process::root().join("guest-skills"))
+        .arg(target_folder().join("guests"))
+        .env_remove("RUSTFLAGS");
+    for package in NATIVE {
+        command.args(["--package", package]);
+    }
+    command.args(["--features", "skillrun-sdk/mock"]);
     command
 }
 

@@ -9,7 +9,8 @@ mod network;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skillrun_sdk::{Descriptor, Skill, SkillError, log, recorder, run};
+use skillrun_sdk::bindings::skillrun::skill::recorder;
+use skillrun_sdk::{Descriptor, Skill, SkillError, log, run};
 
 struct Probe;
 

@@ -88,8 +88,8 @@ impl ModelAnswer for Pieces {
         ready(Ok(self.left.pop()))
     }
 
-    fn usage(&self) -> Usage {
-        Usage::default()
+    fn give_up(self: Box<Self>) -> Result<(), CallError> {
+        Ok(())
     }
 }
 
