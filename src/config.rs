@@ -4,6 +4,7 @@
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
 mod file;
+mod mcp_server;
 mod secret;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits};
 
+pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.
@@ -67,6 +69,8 @@ pub struct Config {
     pub secrets: BTreeMap<String, SecretSource>,
     /// Outgoing requests.
     pub http: Http,
+    /// Servers whose tools skills may call, by name.
+    pub mcp_servers: BTreeMap<String, McpServer>,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -402,5 +406,15 @@ pub enum ConfigProblem {
         key: String,
         /// What should stand there.
         expected: &'static str,
+    },
+    /// A server that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    McpServer {
+        /// The line of the value, from 1, or that of its section.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What should stand there.
+        expected: String,
     },
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::mcp_server::{self, McpServerSection};
 use super::{
     Admission, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http, Loading,
     SecretSource, SkillSettings,
@@ -48,6 +49,7 @@ struct File {
     skills: BTreeMap<SkillName, SkillSection>,
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
+    mcp_servers: BTreeMap<String, toml::Spanned<McpServerSection>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,7 +67,7 @@ struct EngineSection {
 }
 
 /// A number that may be left out, with its place.
-type Number = Option<toml::Spanned<u64>>;
+pub(super) type Number = Option<toml::Spanned<u64>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -110,6 +112,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         place.secret(&name, &source)?;
         secrets.insert(name, source.into_inner());
     }
+    let mcp_servers = mcp_server::servers(&place, file.mcp_servers, &secrets)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -122,14 +125,16 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         },
         secrets,
         http: file.http,
+        mcp_servers,
     })
 }
 
 /// The text of a configuration, in which values have their place.
-struct Place<'t>(&'t str);
+pub(super) struct Place<'t>(&'t str);
 
 impl Place<'_> {
-    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
+    /// The line of a value, from 1.
+    pub(super) fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
         let before = self.0.get(..spanned.span().start).unwrap_or_default();
         before.matches('\n').count() + 1
     }
