@@ -16,10 +16,6 @@ use crate::capability::{Capability, Target};
 const SERVERS_MAX: usize = 64;
 /// Bytes of a server's name. It is part of the name of each of its tools, which have 128.
 const NAME_BYTES_MAX: usize = 64;
-/// Milliseconds for one call, if nothing is said.
-const CALL_TIME_MS: u64 = 60_000;
-/// The same for the start of a server.
-const START_TIME_MS: u64 = 30_000;
 /// The largest of either: one hour. Protects callers from a call that is forgotten.
 const TIME_MS_MAX: u64 = 3_600_000;
 
@@ -38,6 +34,13 @@ pub struct McpServer {
     /// What a repetition of a call would do, by the name that the server itself gives the tool, in place
     /// of what the server says.
     pub effects: BTreeMap<String, Effect>,
+}
+
+impl McpServer {
+    /// `timeout_ms`, if nothing is said.
+    pub const CALL_TIME_MS: u64 = 60_000;
+    /// `start_timeout_ms`, if nothing is said.
+    pub const START_TIME_MS: u64 = 30_000;
 }
 
 /// Where a server is.
@@ -174,9 +177,12 @@ impl Section<'_> {
         section: McpServerSection,
         secrets: &BTreeMap<String, SecretSource>,
     ) -> Result<McpServer, ConfigProblem> {
-        let timeout_ms = self.time("timeout_ms", &section.timeout_ms, CALL_TIME_MS)?;
-        let start_timeout_ms =
-            self.time("start_timeout_ms", &section.start_timeout_ms, START_TIME_MS)?;
+        let timeout_ms = self.time("timeout_ms", &section.timeout_ms, McpServer::CALL_TIME_MS)?;
+        let start_timeout_ms = self.time(
+            "start_timeout_ms",
+            &section.start_timeout_ms,
+            McpServer::START_TIME_MS,
+        )?;
         let every = || vec![toml::Spanned::new(0..0, "*".to_owned())];
         let is_pattern = |text: &str| !text.is_empty() && is_tool(&text.replace('*', ""));
         let tools = section.tools.clone().unwrap_or_else(every);

@@ -15,4 +15,5 @@ mod policy;
 mod registry;
 mod runner;
 mod security;
+mod tools;
 mod wit;

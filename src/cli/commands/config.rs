@@ -1,5 +1,7 @@
 //! `skillrun config`.
 
+mod mcp_servers;
+
 use std::path::Path;
 
 use serde::Serialize;
@@ -137,6 +139,9 @@ fn grants_and_network(config: &Config) -> Vec<Setting> {
     if !config.http.addresses_allowed.is_empty() {
         let networks = joined(&config.http.addresses_allowed);
         settings.push(Setting::new("http.addresses_allowed", networks, CONFIGURED));
+    }
+    for (name, server) in &config.mcp_servers {
+        settings.extend(mcp_servers::settings(name, server));
     }
     settings
 }
@@ -302,6 +307,9 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
             key: "http.ca_file".to_owned(),
             problem: chain(&error),
         });
+    }
+    for (name, server) in &config.mcp_servers {
+        findings.extend(mcp_servers::findings(&config.home, name, server));
     }
     Ok(findings)
 }
