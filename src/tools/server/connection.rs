@@ -32,6 +32,8 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 /// For how long what a process wrote before it ended is read, and a process may take to end after it
 /// closed its standard output. Protects callers, who are not answered before.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
+/// For how long a call that was cut off waits for the reason. Protects callers; longer than an end takes.
+const END_TIME: Duration = Duration::from_secs(5);
 /// Pages of a list of tools. Protects whoever asks from a list that never ends.
 const PAGES_MAX: usize = 1_000;
 
@@ -134,9 +136,11 @@ impl Connection {
         self.wait_for_end().await;
     }
 
-    /// Why it ended. To be asked when it has.
+    /// Why it ended. To be asked when it has, or is about to; it is not used again either way.
     pub(super) async fn end_cause(&self) -> String {
-        self.wait_for_end().await;
+        self.retire();
+        // A server can also say that it ended, and go on.
+        let _late = timeout(END_TIME, self.wait_for_end()).await;
         let cause = self.cause.get();
         cause.unwrap_or("it closed the connection").to_owned()
     }

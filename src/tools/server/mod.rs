@@ -242,14 +242,12 @@ impl Server {
                 let code = error.code.0;
                 ToolError::Failed(format!("MCP server {name:?}: {message} (error {code})"))
             }
-            ServiceError::TransportClosed => self.lost(connection.end_cause().await, what),
+            ServiceError::TransportClosed => self.lost(self.end_cause(connection).await, what),
             ServiceError::TransportSend(error) => {
+                let cause = self.end_cause(connection).await;
                 let reason = match &self.settings.endpoint {
-                    McpEndpoint::Process(_) => connection.end_cause().await,
-                    McpEndpoint::Http { .. } => {
-                        connection.retire();
-                        reason::of_transport(&error)
-                    }
+                    McpEndpoint::Process(_) => cause,
+                    McpEndpoint::Http { .. } => reason::of_transport(&error),
                 };
                 self.lost(reason, what)
             }
@@ -259,6 +257,17 @@ impl Server {
             other => {
                 let message = self.hidden.clean(&other.to_string());
                 ToolError::Failed(format!("MCP server {name:?}: {message}"))
+            }
+        }
+    }
+
+    /// A process ends when its connection does. A connection over HTTP goes on, for the calls that wait.
+    async fn end_cause(&self, connection: &Connection) -> String {
+        match &self.settings.endpoint {
+            McpEndpoint::Process(_) => connection.end_cause().await,
+            McpEndpoint::Http { .. } => {
+                connection.retire();
+                "it ended the stream before its answer".to_owned()
             }
         }
     }
