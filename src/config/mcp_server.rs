@@ -408,83 +408,92 @@ mod tests {
         assert!(!super::is_name(&"a".repeat(65)));
     }
 
-    #[test]
-    fn a_bad_value_is_named_with_its_line() {
-        let secret = "[secrets.K]\nenv = \"K\"\nurl = \"https://a/v1\"\nheader = \"x\"\n";
-        let a = "[mcp_servers.a]\n";
-        for (text, part) in [
-            (
-                "[mcp_servers.a__b]\ncommand = [\"x\"]".to_owned(),
-                "line 1: mcp_servers.a__b: expected a name",
-            ),
-            (a.to_owned(), "mcp_servers.a.command: expected a program"),
-            (format!("{a}command = [\"\"]"), "a program that has a name"),
-            (
-                format!("{a}command = [\"x\"]\nurl = \"http://a/\""),
-                "mcp_servers.a.url: expected either",
-            ),
-            (
-                format!("{a}url = \"http://a/\"\ndir = \"x\""),
-                "mcp_servers.a.url: expected either",
-            ),
-            (
-                format!("{a}url = \"ftp://a/\""),
-                "line 2: mcp_servers.a.url: expected http(s)",
-            ),
-            (
-                format!("{a}url = \"http://u:p@a/\""),
-                "mcp_servers.a.url: expected http(s)",
-            ),
-            (
-                format!("{a}url = \"http://a/x/../y\""),
-                "mcp_servers.a.url: expected http(s)",
-            ),
-            (
-                format!("{a}url = \"http://a/\"\nsecret = \"K\""),
-                "line 3: mcp_servers.a.secret: expected the name",
-            ),
-            (
-                format!("{secret}{a}url = \"https://a/v2\"\nsecret = \"K\""),
-                "line 7: mcp_servers.a.secret: expected a secret for this url",
-            ),
-            (
-                format!("{a}command = [\"x\"]\nsecret = \"K\""),
-                "mcp_servers.a.secret: expected a url",
-            ),
-            (
-                format!("{a}command = [\"x\"]\nenv = {{ 1A = \"b\" }}"),
-                "line 3: mcp_servers.a.env: expected names",
-            ),
-            (
-                format!("{a}command = [\"x\"]\npass_env = [\"A B\"]"),
-                "mcp_servers.a.pass_env: expected names",
-            ),
-            (
-                format!("{a}command = [\"x\"]\ntimeout_ms = 0"),
-                "line 3: mcp_servers.a.timeout_ms: expected 1 to 3600000",
-            ),
-            (
-                format!("{a}command = [\"x\"]\nstart_timeout_ms = 3600001"),
-                "mcp_servers.a.start_timeout_ms: expected",
-            ),
-            (
-                format!("{a}command = [\"x\"]\ntools = [\"a b\"]"),
-                "line 3: mcp_servers.a.tools: expected patterns",
-            ),
-            (
-                format!("{a}command = [\"x\"]\neffects = {{ a = \"none\" }}"),
-                "none",
-            ),
-            (
-                format!("{a}command = [\"x\"]\neffects = {{ \"a*\" = \"read\" }}"),
-                "mcp_servers.a.effects: expected names",
-            ),
-            (format!("{a}command = [\"x\"]\nargs = []"), "args"),
-        ] {
+    fn assert_refused(cases: &[(&str, &str)]) {
+        for (section, part) in cases {
+            let text = format!("[mcp_servers.a]\n{section}");
             let problem = chain(&parse(&text).unwrap_err());
             assert!(problem.contains(part), "{text:?}: {problem}");
         }
-        let good = format!("{secret}{a}url = \"https://a/v1/mcp\"\nsecret = \"K\"");
-        assert!(parse(&good).is_ok(), "{:?}", parse(&good));
+    }
+
+    #[test]
+    fn a_bad_endpoint_is_named_with_its_line() {
+        assert_refused(&[
+            ("", "mcp_servers.a.command: expected a program"),
+            ("command = [\"\"]", "a program that has a name"),
+            (
+                "command = [\"x\"]\nurl = \"http://a/\"",
+                "mcp_servers.a.url: expected either",
+            ),
+            (
+                "url = \"http://a/\"\ndir = \"x\"",
+                "mcp_servers.a.url: expected either",
+            ),
+            (
+                "url = \"ftp://a/\"",
+                "line 2: mcp_servers.a.url: expected http(s)",
+            ),
+            (
+                "url = \"http://u:p@a/\"",
+                "mcp_servers.a.url: expected http(s)",
+            ),
+            (
+                "url = \"http://a/x/../y\"",
+                "mcp_servers.a.url: expected http(s)",
+            ),
+            (
+                "url = \"http://a/\"\nsecret = \"K\"",
+                "line 3: mcp_servers.a.secret: expected the name",
+            ),
+            (
+                "command = [\"x\"]\nsecret = \"K\"",
+                "mcp_servers.a.secret: expected a url",
+            ),
+            ("command = [\"x\"]\nargs = []", "args"),
+        ]);
+        let secret = |path| {
+            parse(&format!(
+                "[secrets.K]\nenv = \"K\"\nurl = \"https://a/v1\"\nheader = \"x\"\n\
+                 [mcp_servers.a]\nurl = \"https://a/{path}\"\nsecret = \"K\""
+            ))
+        };
+        assert!(secret("v1/mcp").is_ok());
+        let problem = chain(&secret("v2").unwrap_err());
+        let part = "line 7: mcp_servers.a.secret: expected a secret for this url";
+        assert!(problem.contains(part), "{problem}");
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_line() {
+        assert_refused(&[
+            (
+                "command = [\"x\"]\nenv = { 1A = \"b\" }",
+                "line 3: mcp_servers.a.env: expected names",
+            ),
+            (
+                "command = [\"x\"]\npass_env = [\"A B\"]",
+                "mcp_servers.a.pass_env: expected names",
+            ),
+            (
+                "command = [\"x\"]\ntimeout_ms = 0",
+                "line 3: mcp_servers.a.timeout_ms: expected 1 to 3600000",
+            ),
+            (
+                "command = [\"x\"]\nstart_timeout_ms = 3600001",
+                "mcp_servers.a.start_timeout_ms: expected",
+            ),
+            (
+                "command = [\"x\"]\ntools = [\"a b\"]",
+                "line 3: mcp_servers.a.tools: expected patterns",
+            ),
+            ("command = [\"x\"]\neffects = { a = \"none\" }", "none"),
+            (
+                "command = [\"x\"]\neffects = { \"a*\" = \"read\" }",
+                "mcp_servers.a.effects: expected names",
+            ),
+        ]);
+        let problem = chain(&parse("[mcp_servers.a__b]\ncommand = [\"x\"]").unwrap_err());
+        let part = "line 1: mcp_servers.a__b: expected a name";
+        assert!(problem.contains(part), "{problem}");
     }
 }

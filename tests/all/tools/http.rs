@@ -91,8 +91,8 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
         }
     }
     let lines = head.lines().map(str::to_ascii_lowercase);
-    let length = lines.filter_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.last().unwrap_or(0)];
+    let mut length = lines.filter_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.next().unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
     let message = serde_json::from_slice(&body).unwrap_or_default();
     Some(Request { head, message })
