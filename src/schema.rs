@@ -51,6 +51,15 @@ impl Schema {
     }
 }
 
+/// What an input and a result have to fit; whatever has no schema may be anything.
+#[derive(Debug, Clone, Default)]
+pub struct Contract {
+    /// What is handed over.
+    pub input: Option<Schema>,
+    /// What comes back.
+    pub output: Option<Schema>,
+}
+
 /// Why there is no schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {

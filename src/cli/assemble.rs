@@ -2,7 +2,7 @@
 
 use super::exit::Refused;
 use crate::clock::Clock;
-use crate::config::{CONFIG_FILE, Config};
+use crate::config::{Admission, CONFIG_FILE, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
 use crate::runner::{EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
@@ -37,6 +37,16 @@ pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions
     })
 }
 
+/// What one command admits: as many runs as there are instances for.
+pub(crate) fn admission(config: &Config) -> Admission {
+    let at_once_max = 1;
+    Admission {
+        at_once_max,
+        nested_max: config.runs.nested_max.min(INSTANCES_MAX - at_once_max),
+        ..config.runs
+    }
+}
+
 /// What carries runs out.
 pub(crate) fn executor(
     registry: Registry,
@@ -44,9 +54,8 @@ pub(crate) fn executor(
     clock: &Clock,
     http: HttpOptions,
 ) -> Result<SkillExecutor, EngineError> {
-    let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
     SkillExecutor::new(SkillExecutorOptions {
-        instances_max,
+        instances_max: INSTANCES_MAX,
         http,
         ..SkillExecutorOptions::from_config(config, registry, clock.clone())
     })

@@ -12,6 +12,7 @@ mod house;
 mod http;
 mod ledger;
 mod policy;
+mod provided;
 mod registry;
 mod runner;
 mod security;

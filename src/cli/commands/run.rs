@@ -7,11 +7,12 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args::RunArgs;
+use crate::cli::args::{Approve, RunArgs};
 use crate::cli::display::{json, message};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::live::Live;
 use crate::cli::printer::Printer;
+use crate::cli::questions::Questions;
 use crate::cli::timeline::duration;
 use crate::cli::{assemble, input, skill_source};
 use crate::clock::{Clock, Timestamp};
@@ -59,7 +60,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
         executor: Arc::new(executor),
-        admission: config.runs,
+        admission: assemble::admission(config),
         clock,
     });
     let cancellation = CancellationToken::new();
@@ -68,13 +69,16 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         terms: Terms {
             limits: limits(args.timeout),
             grants: args.grant,
+            approvals: args.approve.map(Approve::policy),
         },
         ..StartOptions::new(name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
-    let live = (!args.quiet && printer.is_watched()).then(|| Live::new(store, run_id));
+    let live = !args.quiet && printer.is_watched();
+    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer.is_attended()));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
+    let work = Questions::new(store, run_id, printer).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,
