@@ -4,6 +4,7 @@
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
 mod file;
+mod mcp_server;
 mod model;
 mod secret;
 
@@ -22,6 +23,7 @@ use crate::limits::{LimitError, LimitOverrides, Limits};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
 };
+pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.
@@ -71,6 +73,8 @@ pub struct Config {
     pub secrets: BTreeMap<String, SecretSource>,
     /// Outgoing requests.
     pub http: Http,
+    /// Servers whose tools skills may call, by name.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// How questions are answered.
     pub approvals: Approvals,
     /// Who serves language models, by name.
@@ -501,6 +505,16 @@ pub enum ConfigProblem {
     #[error("line {line}: {key}: expected {expected}")]
     Model {
         /// The line of the value, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What should stand there.
+        expected: String,
+    },
+    /// A server that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    McpServer {
+        /// The line of the value, from 1, or that of its section.
         line: usize,
         /// The key.
         key: String,

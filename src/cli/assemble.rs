@@ -2,7 +2,7 @@
 
 use super::exit::Refused;
 use crate::clock::Clock;
-use crate::config::{Admission, CONFIG_FILE, Config};
+use crate::config::{Admission, CONFIG_FILE, Config, Secret};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::models::Models;
 use crate::registry::Registry;
@@ -21,8 +21,8 @@ pub(crate) fn store(config: &Config, clock: &Clock) -> Result<Store, StoreError>
     })
 }
 
-/// How a run makes requests: with the secrets, which stay out of every ledger of `store` from now on.
-fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
+/// The secrets, which stay out of every ledger of `store` from now on.
+fn secrets(config: &Config, store: &Store) -> anyhow::Result<Vec<Secret>> {
     let secrets = config.read_secrets()?;
     for secret in &secrets {
         store
@@ -32,11 +32,7 @@ fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
                 Refused::usage(format!("cannot use {section}: {}", chain(&error)))
             })?;
     }
-    Ok(HttpOptions {
-        secrets,
-        ca_certificates: config.read_ca_file()?,
-        ..HttpOptions::from(&config.http)
-    })
+    Ok(secrets)
 }
 
 /// What one command admits: as many runs as there are instances for.
@@ -67,15 +63,21 @@ fn models(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Model
 pub(crate) struct Outside {
     http: HttpOptions,
     models: Models,
-    tools: Toolbox,
+    pub(crate) tools: Toolbox,
 }
 
 /// Everything outside that the operator configured.
 pub(crate) fn outside(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Outside> {
+    let secrets = secrets(config, store)?;
+    let ca_certificates = config.read_ca_file()?;
     Ok(Outside {
-        http: http(config, store)?,
+        tools: Toolbox::from_config(config, &secrets, ca_certificates.clone()),
         models: models(config, store, clock)?,
-        tools: Toolbox::new(),
+        http: HttpOptions {
+            secrets,
+            ca_certificates,
+            ..HttpOptions::from(&config.http)
+        },
     })
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::model::{Aliases, Providers, Reader};
+use super::mcp_server::{self, McpServerSection};
 use super::{
     Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
     Loading, SecretSource, SkillSettings,
@@ -52,6 +53,7 @@ struct File {
     skills: BTreeMap<SkillName, SkillSection>,
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
+    mcp_servers: BTreeMap<String, toml::Spanned<McpServerSection>>,
     approvals: Approvals,
     model_providers: Providers,
     model_aliases: Aliases,
@@ -124,6 +126,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
     };
     let model_providers = models.providers(file.model_providers)?;
     let model_aliases = models.aliases(file.model_aliases, &model_providers)?;
+    let mcp_servers = mcp_server::servers(&place, file.mcp_servers, &secrets)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -136,6 +139,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         },
         secrets,
         http: file.http,
+        mcp_servers,
         approvals: file.approvals,
         model_providers,
         model_aliases,
@@ -146,6 +150,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
 pub(super) struct Place<'t>(&'t str);
 
 impl Place<'_> {
+    /// The line of a value, from 1.
     pub(super) fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
         let before = self.0.get(..spanned.span().start).unwrap_or_default();
         before.matches('\n').count() + 1

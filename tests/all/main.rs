@@ -17,4 +17,5 @@ mod provided;
 mod registry;
 mod runner;
 mod security;
+mod tools;
 mod wit;

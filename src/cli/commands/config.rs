@@ -1,5 +1,7 @@
 //! `skillrun config`.
 
+mod mcp_servers;
+
 use std::path::Path;
 
 use serde::Serialize;
@@ -139,6 +141,9 @@ fn grants_and_network(config: &Config) -> Vec<Setting> {
         settings.push(Setting::new("http.addresses_allowed", networks, CONFIGURED));
     }
     settings.extend(models(config));
+    for (name, server) in &config.mcp_servers {
+        settings.extend(mcp_servers::settings(name, server));
+    }
     settings
 }
 
@@ -371,6 +376,9 @@ fn unreadable(config: &Config) -> Vec<Finding> {
             key: "http.ca_file".to_owned(),
             problem: chain(&error),
         });
+    }
+    for (name, server) in &config.mcp_servers {
+        findings.extend(mcp_servers::findings(&config.home, name, server));
     }
     findings
 }

@@ -56,6 +56,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
     let outside = assemble::outside(config, &store, &clock)?;
+    let tools = outside.tools.clone();
     let executor = assemble::executor(source.registry, config, &clock, outside)?;
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
@@ -83,6 +84,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         Some(live) => live.watch(work).await,
         None => work.await,
     };
+    tools.shutdown().await;
     answer(outcome??, args.quiet, printer)
 }
 
