@@ -75,6 +75,8 @@ pub struct Config {
     pub model_providers: BTreeMap<String, ModelProviderSettings>,
     /// What the operator calls models.
     pub model_aliases: BTreeMap<String, ModelAlias>,
+    /// How questions are answered.
+    pub approvals: Approvals,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -150,11 +152,59 @@ pub struct Http {
     pub ca_file: Option<PathBuf>,
 }
 
+/// `[approvals]`: how questions of skills are answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// Who answers.
+    pub policy: ApprovalPolicy,
+    /// What becomes of a question that nobody answers in time.
+    pub on_timeout: OnTimeout,
+}
+
+impl Approvals {
+    /// The same, where a call sets who answers.
+    #[must_use]
+    pub fn with(self, policy: Option<ApprovalPolicy>) -> Self {
+        Self {
+            policy: policy.unwrap_or(self.policy),
+            ..self
+        }
+    }
+}
+
+/// Who answers the questions of skills.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalPolicy {
+    /// A person.
+    #[default]
+    Ask,
+    /// Nobody is asked: yes.
+    Yes,
+    /// Nobody is asked: no.
+    No,
+}
+
+/// What becomes of a question that nobody answers in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeout {
+    /// The answer is no.
+    #[default]
+    Reject,
+    /// It stays open.
+    Block,
+}
+
 /// Bounds on runs that go on at once, from `[runs]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
-    /// Runs that go on at once, 1 to 10,000. It also sizes the engine's pool of instances.
+    /// Runs that go on at once and are inside no other, 1 to 10,000.
     pub at_once_max: usize,
+    /// Runs inside runs that go on at once, 8 to 900; further ones wait. With `at_once_max` it sizes the
+    /// engine's pool of instances.
+    pub nested_max: usize,
     /// Runs that may wait for one of those places, 0 to 100,000; beyond it a start is refused.
     pub queue_max: usize,
 }
@@ -163,8 +213,16 @@ impl Default for Admission {
     fn default() -> Self {
         Self {
             at_once_max: 256,
+            nested_max: 256,
             queue_max: 1024,
         }
+    }
+}
+
+impl Admission {
+    /// Instances that all those runs need at once.
+    pub fn instances_max(&self) -> usize {
+        self.at_once_max.saturating_add(self.nested_max)
     }
 }
 

@@ -20,6 +20,7 @@ const GIB: u64 = 1024 * MIB;
 /// More fuel than any run can burn, and the largest number that a TOML file can hold.
 const FUEL_UNLIMITED: u64 = u64::MAX >> 1;
 const HOUR_MS: u64 = 60 * 60 * 1000;
+const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Where the value of a limit came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -100,8 +101,8 @@ macro_rules! limit_keys {
 }
 
 limit_keys! {
-    /// Wall time from the moment the guest starts, waiting in host calls included. Protects callers
-    /// from a run that never ends.
+    /// Wall time from the moment the guest starts, waiting in host calls included, but for waiting for
+    /// a person. Protects callers from a run that never ends.
     WallTimeMs as wall_time_ms, 60_000, 24 * HOUR_MS;
     /// Time the guest holds a thread, the host's part of its calls included, seen every 10 ms. Protects
     /// the other runs on the machine from one that spins.
@@ -140,6 +141,9 @@ limit_keys! {
     /// Outgoing requests at once; further ones wait. Protects the servers that are asked, and with the
     /// two sizes the host's heap.
     ParallelCalls as parallel_calls, 4, 16;
+    /// Time that a person has to answer a question; a skill may ask for less. Protects callers from a run
+    /// that waits for ever, since it does not count as wall time.
+    ApprovalTimeoutMs as approval_timeout_ms, DAY_MS, 30 * DAY_MS;
     /// Tokens that language models read and write for the run, its own reports of such use included.
     /// Protects the operator's account.
     LlmTokens as llm_tokens, 1_000_000, 1_000_000_000;

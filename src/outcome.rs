@@ -16,6 +16,10 @@ pub enum OutcomeCode {
     Ok,
     /// The skill returned an error of its own.
     SkillError,
+    /// The input does not fit the skill's schema; the skill was not run.
+    InvalidInput,
+    /// The result does not fit the skill's schema; nobody gets it.
+    InvalidOutput,
     /// The guest trapped: `unreachable`, an access out of bounds, a stack that overflowed.
     Trap,
     /// The guest's language runtime reported a panic before it trapped.
@@ -52,9 +56,11 @@ pub enum OutcomeCode {
 
 impl OutcomeCode {
     /// Every code, in the order of declaration.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Ok,
         Self::SkillError,
+        Self::InvalidInput,
+        Self::InvalidOutput,
         Self::Trap,
         Self::Panic,
         Self::FuelLimit,
@@ -78,6 +84,8 @@ impl OutcomeCode {
         match self {
             Self::Ok => "ok",
             Self::SkillError => "skill_error",
+            Self::InvalidInput => "invalid_input",
+            Self::InvalidOutput => "invalid_output",
             Self::Trap => "trap",
             Self::Panic => "panic",
             Self::FuelLimit => "fuel_limit",

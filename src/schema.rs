@@ -104,6 +104,15 @@ fn build(given: &Value, form: &Value) -> Result<Validator, String> {
         .map_err(shown)
 }
 
+/// What an input and a result have to fit; whatever has no schema may be anything.
+#[derive(Debug, Clone, Default)]
+pub struct Contract {
+    /// What is handed over.
+    pub input: Option<Schema>,
+    /// What comes back.
+    pub output: Option<Schema>,
+}
+
 /// Why there is no schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {

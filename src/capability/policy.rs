@@ -65,6 +65,12 @@ impl Policy {
         }
     }
 
+    /// Whether the run may do all of `wanted`.
+    pub fn holds(&self, wanted: &Capability) -> bool {
+        let allows = |got: &Capability| got.intersection(wanted).as_ref() == Some(wanted);
+        self.effective.iter().any(allows)
+    }
+
     /// Why `capability`, which is not effective, is not: which side did not have it.
     pub fn rule(&self, capability: &str) -> &'static str {
         let Ok(wanted) = capability.parse::<Capability>() else {

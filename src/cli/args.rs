@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::capability::Capability;
+use crate::config::ApprovalPolicy;
 use crate::id::RunId;
 use crate::ledger::{Cursor, RunState, RunStatus};
 
@@ -80,6 +81,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "CAPABILITY", value_parser = parse_grant)]
     pub(crate) grant: Vec<Capability>,
 
+    /// How questions of the skill are answered [default: as approvals.policy says, else ask].
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) approve: Option<Approve>,
+
     /// Print the result and errors only.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -87,6 +92,28 @@ pub(crate) struct RunArgs {
     /// End the run after this time, such as 5s or 2m; sets limits.wall_time_ms for this run.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<std::time::Duration>,
+}
+
+/// How questions of a skill are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approve {
+    /// By a person: here, where there is a terminal, or with skillrun runs approve.
+    Ask,
+    /// With yes.
+    Yes,
+    /// With no.
+    No,
+}
+
+impl Approve {
+    /// The policy as the configuration knows it.
+    pub(crate) fn policy(self) -> ApprovalPolicy {
+        match self {
+            Self::Ask => ApprovalPolicy::Ask,
+            Self::Yes => ApprovalPolicy::Yes,
+            Self::No => ApprovalPolicy::No,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,6 +135,13 @@ pub(crate) enum RunsCommand {
         /// The run.
         run_id: RunId,
     },
+    /// Answer a question that a run asks and waits for.
+    Approve(ApproveArgs),
+    /// Show the questions that runs wait for.
+    Approvals {
+        /// Only those of this run.
+        run_id: Option<RunId>,
+    },
     /// Check that a ledger is whole: numbering, chain, pairing, one end.
     Verify {
         /// The run, or the path of a ledger file.
@@ -126,6 +160,33 @@ pub(crate) enum RunsCommand {
     Recover,
     /// Remove runs that ended, by age, number or size.
     Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    /// The run.
+    pub(crate) run_id: RunId,
+
+    /// The question; need not be named where the run waits for one only.
+    #[arg(long, value_name = "ID")]
+    pub(crate) approval: Option<String>,
+
+    /// What is decided.
+    #[arg(long, value_name = "DECISION")]
+    pub(crate) decision: Choice,
+
+    /// Why, for the skill and for the record.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// What is decided about a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Choice {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use super::exit::Refused;
 use crate::clock::Clock;
-use crate::config::{CONFIG_FILE, Config};
+use crate::config::{Admission, CONFIG_FILE, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::models::Models;
 use crate::registry::Registry;
@@ -51,17 +51,28 @@ pub(crate) fn models(config: &Config, store: &Store, clock: &Clock) -> anyhow::R
     Ok(Models::from_config(config, &keys, certificates, clock))
 }
 
+/// What one command admits: as many runs as there are instances for.
+pub(crate) fn admission(config: &Config) -> Admission {
+    let at_once_max = 1;
+    Admission {
+        at_once_max,
+        nested_max: config.runs.nested_max.min(INSTANCES_MAX - at_once_max),
+        ..config.runs
+    }
+}
+
 /// What carries runs out.
 pub(crate) fn executor(
     registry: Registry,
     config: &Config,
     clock: &Clock,
     http: HttpOptions,
+    models: Models,
 ) -> Result<SkillExecutor, EngineError> {
-    let instances_max = config.runs.at_once_max.min(INSTANCES_MAX);
     SkillExecutor::new(SkillExecutorOptions {
-        instances_max,
+        instances_max: INSTANCES_MAX,
         http,
+        models,
         ..SkillExecutorOptions::from_config(config, registry, clock.clone())
     })
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::display::message;
 use super::printer::{OutputClosed, Printer};
 use crate::config::ConfigError;
-use crate::ledger::StoreError;
+use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
 use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
 use crate::runner::{EngineError, ExecutorError, RunError};
@@ -19,6 +19,9 @@ const USAGE: &str = "usage";
 
 /// The stable word for a skill that is not the one that was accepted.
 const CHANGED: &str = "changed";
+
+/// The stable word for something that was settled by somebody else before.
+const CONFLICT: &str = "conflict";
 
 /// The exit codes, one meaning each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +52,9 @@ impl From<OutcomeCode> for Exit {
     fn from(code: OutcomeCode) -> Self {
         match code {
             OutcomeCode::Ok => Self::Ok,
+            OutcomeCode::InvalidInput => Self::Usage,
             OutcomeCode::SkillError
+            | OutcomeCode::InvalidOutput
             | OutcomeCode::Trap
             | OutcomeCode::Panic
             | OutcomeCode::Diverged
@@ -237,6 +242,8 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         report.hint = Some(state_hint(state));
     } else if let Some(store) = error.downcast_ref::<StoreError>() {
         (exit, report.code, report.hint) = store_class(store);
+    } else if let Some(decide) = error.downcast_ref::<DecideError>() {
+        (exit, report.code, report.hint) = decide_class(decide);
     } else if let Some(engine) = error.downcast_ref::<EngineError>() {
         report.hint = Some(engine.hint());
     } else if error.is::<ConfigError>() {
@@ -282,6 +289,23 @@ fn run_class(error: &RunError) -> Class {
             error.code().as_str(),
             error.hint(),
         ),
+    }
+}
+
+fn decide_class(error: &DecideError) -> Class {
+    let shows = "skillrun runs approvals shows what runs wait for";
+    match error {
+        DecideError::NoSuchApproval { .. } | DecideError::NonePending { .. } => (
+            Exit::NotFound,
+            OutcomeCode::NotFound.as_str(),
+            Some(shows.to_owned()),
+        ),
+        DecideError::SeveralPending { .. } => {
+            (Exit::Usage, USAGE, Some("--approval names one".to_owned()))
+        }
+        DecideError::Decided { .. } | DecideError::Over { .. } => (Exit::Failed, CONFLICT, None),
+        DecideError::ReasonTooLong { .. } => (Exit::Usage, USAGE, None),
+        DecideError::Store(store) => store_class(store),
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::display::shown;
 use super::timeline::Timeline;
 use crate::id::RunId;
-use crate::ledger::{Entry, Event, Follower, Position, Record, Store};
+use crate::ledger::{CallPhase, Entry, Event, Follower, Position, Record, Store};
 
 /// How often the ledger is looked at and the spinners move on.
 const FRAME: Duration = Duration::from_millis(80);
@@ -25,10 +25,12 @@ pub(crate) struct Live {
     screen: MultiProgress,
     /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
+    /// Whether questions are answered at this terminal, so that nothing may move below them.
+    is_attended: bool,
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, run_id: RunId) -> Self {
+    pub(crate) fn new(store: Store, run_id: RunId, is_attended: bool) -> Self {
         Self {
             store,
             run_id,
@@ -36,6 +38,7 @@ impl Live {
             timeline: Timeline::default(),
             screen: MultiProgress::new(),
             open: HashMap::new(),
+            is_attended,
         }
     }
 
@@ -80,10 +83,23 @@ impl Live {
             Event::NodeExit(exit) => self.end(&exit.node_id),
             Event::ToolCall(call) => self.begin(call.call_id, &call.name),
             Event::ToolResult(result) => self.end(&result.call_id),
+            Event::ApprovalRequest(_) if self.is_attended => {
+                self.screen.set_draw_target(ProgressDrawTarget::hidden());
+            }
+            Event::ApprovalResponse(_) if self.is_attended => {
+                self.screen.set_draw_target(ProgressDrawTarget::stderr());
+            }
             Event::ApprovalRequest(request) => {
                 self.begin(request.approval_id, request.prompt.as_str());
             }
             Event::ApprovalResponse(response) => self.end(&response.approval_id),
+            Event::LlmCall(call) => match (call.call_id, call.phase) {
+                (Some(id), Some(CallPhase::Call)) => self.begin(id, &call.model),
+                (Some(id), Some(CallPhase::Result)) => self.end(&id),
+                _ => {}
+            },
+            Event::HttpCall(call) => self.begin(call.call_id, call.url.as_str()),
+            Event::HttpResult(result) => self.end(&result.call_id),
             _ => {}
         }
     }

@@ -11,6 +11,7 @@ mod exit;
 mod input;
 mod live;
 mod printer;
+mod questions;
 mod skill_source;
 mod table;
 mod timeline;

@@ -32,6 +32,11 @@ impl Printer {
         !self.json && io::stderr().is_terminal()
     }
 
+    /// Whether there is a person who reads standard error and can answer on standard input.
+    pub(crate) fn is_attended(self) -> bool {
+        self.is_watched() && io::stdin().is_terminal()
+    }
+
     /// Writes one line of data.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::model::{Aliases, Providers, Reader};
 use super::{
-    Admission, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http, Loading,
-    SecretSource, SkillSettings,
+    Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
+    Loading, SecretSource, SkillSettings,
 };
 use crate::capability::{Capability, SkillName};
 use crate::limits::{LimitOverrides, Limits, Source};
@@ -17,6 +17,9 @@ use crate::limits::{LimitOverrides, Limits, Source};
 /// Runs that may go on at once at most: more pool slots than this exhaust the address space of a
 /// process.
 const RUNS_AT_ONCE_MAX: u64 = 10_000;
+/// Runs inside runs that may go on at once: one for each level of nesting at least, and together with the
+/// others no more pool slots than a process has room for.
+const NESTED_RANGE: RangeInclusive<u64> = 8..=900;
 /// Runs that may wait for admission at most; each holds its input in memory.
 const QUEUE_MAX: u64 = 100_000;
 /// The largest `engine.compile_time_ms`: ten minutes.
@@ -51,12 +54,14 @@ struct File {
     http: Http,
     model_providers: Providers,
     model_aliases: Aliases,
+    approvals: Approvals,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RunsSection {
     at_once_max: Number,
+    nested_max: Number,
     queue_max: Number,
 }
 
@@ -133,6 +138,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         http: file.http,
         model_providers,
         model_aliases,
+        approvals: file.approvals,
     })
 }
 
@@ -179,6 +185,12 @@ impl Place<'_> {
                 &section.at_once_max,
                 default.at_once_max,
                 1..=RUNS_AT_ONCE_MAX,
+            )?,
+            nested_max: number(
+                "runs.nested_max",
+                &section.nested_max,
+                default.nested_max,
+                NESTED_RANGE,
             )?,
             queue_max: number(
                 "runs.queue_max",

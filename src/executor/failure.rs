@@ -64,9 +64,10 @@ impl Failure {
 impl From<LimitReached> for Failure {
     fn from(reached: LimitReached) -> Self {
         let code = match reached.key {
-            LimitKey::WallTimeMs | LimitKey::CpuTimeMs | LimitKey::HttpTimeoutMs => {
-                OutcomeCode::TimeLimit
-            }
+            LimitKey::WallTimeMs
+            | LimitKey::CpuTimeMs
+            | LimitKey::HttpTimeoutMs
+            | LimitKey::ApprovalTimeoutMs => OutcomeCode::TimeLimit,
             LimitKey::Fuel => OutcomeCode::FuelLimit,
             LimitKey::MemoryBytes | LimitKey::TableElements => OutcomeCode::MemoryLimit,
             LimitKey::OutputBytes => OutcomeCode::OutputLimit,

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
-use crate::call::Usage;
 use crate::clock::{Clock, Stopwatch};
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 
@@ -28,8 +27,6 @@ const DENIALS_MAX: u64 = 1000;
 const DENIED_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a panic's message that are kept for the outcome.
 const PANIC_BYTES_MAX: usize = 1024;
-
-const MICROUSD_PER_USD: f64 = 1e6;
 
 /// Why an event was not written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,30 +107,6 @@ impl GuestRecord {
             .and_then(|()| self.budget.take(LimitKey::GuestEvents, 1))
             .map_err(|_reached| EmitError::Exhausted)?;
         self.host.emit(event).map_err(EmitError::Refused)
-    }
-
-    /// Counts a use of a language model against the run's budget.
-    pub(crate) fn spend_on_models(&self, usage: &Usage) -> Result<(), LimitReached> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a float becomes the nearest integer of the range, and nothing below 0 comes here"
-        )]
-        let microusd = (usage.cost_usd * MICROUSD_PER_USD).ceil() as u64;
-        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-        self.budget.spend(LimitKey::LlmTokens, tokens)?;
-        self.budget.spend(LimitKey::LlmCostMicrousd, microusd)
-    }
-
-    /// Tokens that language models may still read and write for the run. With nothing left, of them or
-    /// of what they may cost, no model is asked.
-    pub(crate) fn model_tokens_left(&self) -> Result<u64, LimitReached> {
-        for key in [LimitKey::LlmTokens, LimitKey::LlmCostMicrousd] {
-            if self.budget.remaining(key) == 0 {
-                return Err(self.budget.tightest(key));
-            }
-        }
-        Ok(self.budget.remaining(LimitKey::LlmTokens))
     }
 
     /// Writes one log line, or counts it when there is no room for it. Fields beyond the bound of a line

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use wasmtime::{Store, UpdateDeadline};
 
@@ -21,6 +22,9 @@ use crate::capability::Policy;
 use crate::clock::Clock;
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
+
+/// How often it is looked at whether a run still waits for a person.
+const PAUSED_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A skill's component, compiled and linked. It holds no state of any run.
 pub struct Program {
@@ -259,7 +263,6 @@ impl Program {
     ) -> Result<T, LimitReached> {
         let budget = record.budget();
         budget.start(self.clock.stopwatch());
-        let (wall, wall_reached) = budget.wall_time_left();
         let mut guest = pin!(guest);
         let started = self.clock.stopwatch();
         let metered = poll_fn(|cx| {
@@ -274,15 +277,28 @@ impl Program {
                 (Poll::Ready(ended), _) => Poll::Ready(Ok(ended)),
                 (Poll::Pending, Err(reached)) => Poll::Ready(Err(reached)),
                 // Where every thread computes, timers fire late; a guest that computes comes by here.
-                (Poll::Pending, Ok(())) if started.elapsed() >= wall => {
-                    Poll::Ready(Err(wall_reached))
-                }
-                (Poll::Pending, Ok(())) => Poll::Pending,
+                (Poll::Pending, Ok(())) => match budget.wall_time_left() {
+                    (Duration::ZERO, reached) => Poll::Ready(Err(reached)),
+                    _ => Poll::Pending,
+                },
             }
         });
-        tokio::time::timeout(wall, metered)
-            .await
-            .unwrap_or(Err(wall_reached))
+        let mut metered = pin!(metered);
+        loop {
+            let (left, reached) = budget.wall_time_left();
+            if left.is_zero() {
+                return Err(reached);
+            }
+            // While a person is waited for, none of what is left goes by.
+            let look_again = if budget.is_paused() {
+                left.max(PAUSED_LOOK_INTERVAL)
+            } else {
+                left
+            };
+            if let Ok(ended) = tokio::time::timeout(look_again, metered.as_mut()).await {
+                return ended;
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use super::run_host::RecordRefused;
 use crate::call::{
-    Decision, ModelChunk, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition, Usage,
+    Decision, ModelChunk, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition,
 };
 use crate::limits::LimitReached;
 
@@ -49,7 +49,8 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, CallError>>;
 /// Answers what a guest asks of others: the part of [`super::RunHost`] that reaches outside. Each call
 /// is on record before it has an effect, and its answer before the guest has it. Ids are given when a
 /// function is called, not when its future is first polled, so calls that go on at once have theirs in
-/// the order in which the guest made them. Dropping the future gives the call up.
+/// the order in which the guest made them. Dropping the future gives the call up. What models take is
+/// counted against the run's budget behind this.
 pub trait Provided: Send + Sync {
     /// The tools that the run may call, in order of their names. Nothing is recorded.
     fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>>;
@@ -70,11 +71,14 @@ pub trait Provided: Send + Sync {
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String>;
 }
 
-/// An answer of a model that is still coming. Dropping it gives it up.
+/// An answer of a model that is still coming. Dropping it leaves no trace: the run was cut off.
 pub trait ModelAnswer: Send {
-    /// The next piece; after the last, none.
+    /// The next piece. It is not asked again after the last one, nor after an error.
     fn next(&mut self) -> Answer<'_, Option<ModelChunk>>;
 
-    /// What it has taken so far, as far as the provider said.
-    fn usage(&self) -> Usage;
+    /// Records that the guest does not want the rest, unless the end is on record.
+    ///
+    /// # Errors
+    /// What was given up took more than the run may use, or cannot be recorded.
+    fn give_up(self: Box<Self>) -> Result<(), CallError>;
 }

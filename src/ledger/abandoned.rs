@@ -119,6 +119,7 @@ mod tests {
             flusher: Flusher::default(),
             bus: Bus::default(),
             redactions: Redactions::default(),
+            decided: tokio::sync::Notify::new(),
         };
         let options = StoreOptions {
             runs_dir: dir.to_owned(),

@@ -75,7 +75,9 @@ pub enum Cause {
         /// Why.
         reason: Option<String>,
     },
-    /// The skill says itself that it failed.
+    /// What it was given does not fit the skill's schema.
+    Input,
+    /// The skill says itself that it failed, or broke its own promise.
     Skill,
     /// A bound was reached that no limit of the run is: the message names it.
     Bound,
@@ -200,7 +202,8 @@ impl Gathered {
             _ => {}
         }
         let cause = match code {
-            Some(OutcomeCode::SkillError) => Cause::Skill,
+            Some(OutcomeCode::SkillError | OutcomeCode::InvalidOutput) => Cause::Skill,
+            Some(OutcomeCode::InvalidInput) => Cause::Input,
             Some(OutcomeCode::Trap | OutcomeCode::Panic) => Cause::Guest,
             Some(OutcomeCode::LoadError | OutcomeCode::NotFound) => Cause::Load,
             Some(OutcomeCode::HostCallLimit | OutcomeCode::MemoryLimit | OutcomeCode::Busy) => {

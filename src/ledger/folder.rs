@@ -144,6 +144,17 @@ impl Folder {
         })
     }
 
+    /// Gives a file a second name, which must be free.
+    pub(super) fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::linkat(
+            &self.fd,
+            from,
+            &self.fd,
+            to,
+            AtFlags::empty(),
+        )?)
+    }
+
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }

@@ -24,6 +24,7 @@
 mod abandoned;
 mod blob;
 mod bus;
+mod decision;
 mod digest;
 mod error;
 mod event;
@@ -52,6 +53,8 @@ mod verify;
 mod writer;
 
 pub use self::abandoned::Abandoned;
+pub(crate) use self::decision::binding as decision_binding;
+pub use self::decision::{ApprovalDecision, DecideError, Gate, REASON_BYTES_MAX};
 pub use self::digest::{Digest, DigestError};
 pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
 pub use self::event::{Event, Origin};
@@ -61,10 +64,10 @@ pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
 pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
 pub use self::payload::{
-    ApprovalRequest, ApprovalResponse, ApprovalSource, CallPhase, Custom, Denied, Effect,
-    ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel, LogStream,
-    NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, RunStatus, StructuredOutput, Timer,
-    ToolCall, ToolResult,
+    ApprovalRequest, ApprovalResponse, ApprovalSource, CallFailure, CallKind, CallPhase, Custom,
+    Denied, Effect, ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel,
+    LogStream, NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, RunStatus,
+    StructuredOutput, Timer, ToolCall, ToolResult,
 };
 pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};

@@ -3,11 +3,17 @@
 //! Fields that the original vocabulary lacks are optional here, or have a default, so that its
 //! ledgers can be read; a writer of today sets them. An absent optional field is left out of the line.
 
+mod call;
+
 use serde::{Deserialize, Serialize};
+
+pub use call::{
+    CallFailure, CallKind, CallPhase, Effect, HttpCall, HttpResult, LlmCall, LlmChunk,
+    StructuredOutput, ToolCall, ToolResult,
+};
 
 use super::digest::Digest;
 use super::json::{Json, Text, present};
-pub use crate::call::Effect;
 use crate::config::Durability;
 use crate::id::RunId;
 use crate::outcome::OutcomeCode;
@@ -73,16 +79,6 @@ pub enum LogStream {
     Stdout,
     /// Standard error.
     Stderr,
-}
-
-/// Which half of a model call an `llm_call` is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallPhase {
-    /// Written before the effect.
-    Call,
-    /// Written after it.
-    Result,
 }
 
 /// Who decided an approval.
@@ -247,140 +243,6 @@ pub struct NodeExit {
     pub success: bool,
 }
 
-/// A tool, or another skill, is about to be called.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Pairs the call with its result.
-    pub call_id: String,
-    /// The step that the call belongs to.
-    #[serde(default)]
-    pub node_id: String,
-    /// The tool.
-    pub name: String,
-    /// Its arguments as the guest spelled them.
-    #[serde(default)]
-    pub arguments: Json,
-    /// Whether `arguments` is less than what the guest gave.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub truncated: bool,
-    /// What a repetition would do.
-    #[serde(default)]
-    pub effect: Effect,
-}
-
-/// What a tool, or another skill, answered.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ToolResult {
-    /// Pairs the result with its call.
-    pub call_id: String,
-    /// The step that the call belongs to.
-    #[serde(default)]
-    pub node_id: String,
-    /// The answer.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
-    pub output: Option<Json>,
-    /// Whether `output` is less than the answer.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub truncated: bool,
-    /// Whether the tool failed.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub is_error: bool,
-    /// Microseconds from call to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_micros: Option<u64>,
-    /// The run that the call was, when it called another skill.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub child_run_id: Option<RunId>,
-    /// The newest line of that run's ledger when it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub child_head: Option<Head>,
-}
-
-/// A model is about to be called, or answered: one event before the effect and one after it, which
-/// share `call_id` and differ in `phase`. The original system wrote only the second, without either.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct LlmCall {
-    /// Pairs the two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// Which of the two this is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<CallPhase>,
-    /// The step that the call belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_id: Option<String>,
-    /// The model.
-    #[serde(default)]
-    pub model: String,
-    /// Who serves it.
-    #[serde(default)]
-    pub provider: String,
-    /// What a repetition would do; in the first event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect: Option<Effect>,
-    /// What is asked; in the first event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Json>,
-    /// The answer; in the second event.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
-    pub output: Option<Json>,
-    /// Whether the call failed; in the second event.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub is_error: bool,
-    /// Tokens of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_tokens: Option<u64>,
-    /// Tokens of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<u64>,
-    /// Tokens that the provider had in its cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_read_tokens: Option<u64>,
-    /// Tokens that the provider put into its cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_write_tokens: Option<u64>,
-    /// What the call cost, in US dollars.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    /// Microseconds from call to answer; in the second event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_micros: Option<u64>,
-}
-
-/// A piece of a model's answer.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct LlmChunk {
-    /// The call that it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// Its place in the answer, from 0.
-    pub index: u64,
-    /// The text.
-    pub delta: Text,
-}
-
-/// A value that was checked against a schema.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct StructuredOutput {
-    /// The digest of the schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema_digest: Option<String>,
-    /// The step that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_id: Option<String>,
-    /// The value.
-    #[serde(default)]
-    pub output: Json,
-}
-
 /// A person is asked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ApprovalRequest {
@@ -422,63 +284,6 @@ pub struct ApprovalResponse {
     /// Who decided.
     pub source: ApprovalSource,
     /// Microseconds from question to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_micros: Option<u64>,
-}
-
-/// An HTTP request is about to be sent.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct HttpCall {
-    /// Pairs the request with its response.
-    pub call_id: String,
-    /// The step that the request belongs to.
-    #[serde(default)]
-    pub node_id: String,
-    /// The method.
-    pub method: String,
-    /// The address.
-    pub url: Text,
-    /// The header fields, as an array of pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headers: Option<Json>,
-    /// The body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Text>,
-    /// Whether `body` is base64, because it is no text.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub base64: bool,
-    /// What a repetition would do.
-    #[serde(default)]
-    pub effect: Effect,
-}
-
-/// What an HTTP server answered.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct HttpResult {
-    /// Pairs the response with its request.
-    pub call_id: String,
-    /// The step that the request belongs to.
-    #[serde(default)]
-    pub node_id: String,
-    /// The status code; absent when there was no response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// The header fields, as an array of pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headers: Option<Json>,
-    /// The body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Text>,
-    /// Whether `body` is base64, because it is no text.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub base64: bool,
-    /// Whether `body` is less than what came.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub truncated: bool,
-    /// Why there was no response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Text>,
-    /// Microseconds from request to the end of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_micros: Option<u64>,
 }

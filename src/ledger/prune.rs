@@ -8,7 +8,6 @@
 use std::io;
 use std::time::Duration;
 
-use super::blob;
 use super::error::StoreError;
 use super::folder::{Folder, unless_gone};
 use super::index::Index;
@@ -18,6 +17,7 @@ use super::recover::torn_prefix;
 use super::scan::is_of_the_original_system;
 use super::store::file_name;
 use super::summary::{RunState, Summary, summarize};
+use super::{blob, decision};
 use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::RunStatus;
@@ -163,14 +163,14 @@ fn retire(folder: &Folder, run_id: &RunId) -> io::Result<bool> {
 /// is the answer.
 pub(super) fn finish(folder: &Folder) -> Result<(), StoreError> {
     let failed = |error| folder.failed("prune", "", error);
-    let (retired, torn) = left_over(folder).map_err(failed)?;
+    let (retired, beside) = left_over(folder).map_err(failed)?;
     if retired.is_empty() {
         return Ok(());
     }
     folder.sync().map_err(failed)?;
     let mut outcome = Ok(());
     for run_id in retired {
-        let finished = finish_run(folder, &run_id, &torn);
+        let finished = finish_run(folder, &run_id, &beside);
         outcome = outcome.and(finished.map_err(|error| {
             let name = format!("{run_id}{SUFFIX}");
             folder.failed("prune", &name, error)
@@ -179,30 +179,31 @@ pub(super) fn finish(folder: &Folder) -> Result<(), StoreError> {
     outcome
 }
 
-/// The runs that were taken out, and the names of all torn ends.
+/// The runs that were taken out, and the names of all torn ends and decisions.
 fn left_over(folder: &Folder) -> io::Result<(Vec<RunId>, Vec<String>)> {
     let mut retired = Vec::new();
-    let mut torn = Vec::new();
+    let mut beside = Vec::new();
     for name in folder.names()? {
         let name = name?;
         let run_id: Option<RunId> = name.strip_suffix(SUFFIX).and_then(|id| id.parse().ok());
         if let Some(run_id) = run_id {
             retired.push(run_id);
-        } else if name.contains(".torn-") {
-            torn.push(name);
+        } else if name.contains(".torn-") || name.contains(".decision-") {
+            beside.push(name);
         }
     }
-    Ok((retired, torn))
+    Ok((retired, beside))
 }
 
 /// Somebody else may finish the run at the same time: whatever is gone already is as it should be.
-fn finish_run(folder: &Folder, run_id: &RunId, torn: &[String]) -> io::Result<()> {
+fn finish_run(folder: &Folder, run_id: &RunId, beside: &[String]) -> io::Result<()> {
     match folder.stamp_of(&file_name(run_id)) {
         // A run that was given the same id since then has its own files under those names.
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let prefix = torn_prefix(run_id);
-            for name in torn.iter().filter(|name| name.starts_with(&prefix)) {
+            let prefixes = [torn_prefix(run_id), decision::prefix(run_id)];
+            let is_of_run = |name: &&String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            for name in beside.iter().filter(is_of_run) {
                 unless_gone(folder.remove(name))?;
             }
             blob::remove_all(folder, run_id)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::blob::{self, Blobs, Fit, PutError};
 use super::bus::{Bus, Published};
@@ -42,6 +42,8 @@ pub(super) struct Shelf {
     pub(super) flusher: Flusher,
     pub(super) bus: Bus,
     pub(super) redactions: Redactions,
+    /// Wakes who waits for decisions.
+    pub(super) decided: Notify,
 }
 
 /// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record

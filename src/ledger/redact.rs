@@ -11,7 +11,9 @@ use std::sync::{PoisonError, RwLock};
 
 use super::event::{Event, Origin};
 use super::json::{Json, JsonError};
-use super::payload::{ApprovalSource, CallPhase, Effect, LogLevel, LogStream, RunStatus};
+use super::payload::{
+    ApprovalSource, CallFailure, CallKind, CallPhase, Effect, LogLevel, LogStream, RunStatus,
+};
 use crate::config::{Durability, SECRET_BYTES_MIN as VALUE_BYTES_MIN};
 use crate::outcome::OutcomeCode;
 
@@ -304,6 +306,8 @@ fn closed_words() -> Vec<String> {
         .chain(spelled(&[Trace, Debug, Info, Warn, Error, Critical]))
         .chain(spelled(&[LogStream::Stdout, LogStream::Stderr]))
         .chain(spelled(&[CallPhase::Call, CallPhase::Result]))
+        .chain(spelled(&[CallKind::Tool, CallKind::Skill]))
+        .chain(CallFailure::KINDS.map(str::to_owned))
         .chain(spelled(&[Cli, Web, Mcp, Api, Timeout, Auto]))
         .chain(spelled(&[Durability::Sync, Durability::Relaxed]))
         .chain(spelled(&[Origin::Host, Origin::Guest]))

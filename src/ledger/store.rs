@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
 use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
 use super::bus::Bus;
@@ -58,7 +60,7 @@ pub struct StoreOptions {
 ///
 /// Methods that are not `async` read the disk on the calling thread.
 #[derive(Clone)]
-pub struct Store(Arc<Shelf>);
+pub struct Store(pub(super) Arc<Shelf>);
 
 impl Store {
     /// Opens the folder, making it first if it is missing, for its owner alone.
@@ -74,6 +76,7 @@ impl Store {
             flusher: Flusher::default(),
             bus: Bus::default(),
             redactions: Redactions::default(),
+            decided: Notify::new(),
         })))
     }
 

@@ -1,10 +1,11 @@
 //! What a run has used up, and with it every run that it is inside of.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::{LimitKey, LimitReached, Limits, Scope};
+use crate::call::Usage;
 use crate::clock::Stopwatch;
 
 /// What one run may use and has used. A run inside another draws on both budgets, so that handing work
@@ -19,10 +20,27 @@ pub struct Budget {
     cpu_micros_inside: AtomicU64,
     /// Runs since the guest started.
     started: OnceLock<Stopwatch>,
+    pauses: Mutex<Pauses>,
     parent: Option<Arc<Self>>,
 }
 
 const MICROS_PER_MS: u64 = 1000;
+const MICROUSD_PER_USD: f64 = 1e6;
+
+/// Times that do not count as wall time, as the run's stopwatch shows them.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// Pauses that go on.
+    open: u32,
+    /// When the first of those began.
+    since: Duration,
+    /// All those that are over.
+    over: Duration,
+}
+
+/// A time that does not count as wall time. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Pause(Arc<Budget>);
 
 impl Budget {
     /// The budget of a run that is inside `parent`, or inside none.
@@ -33,6 +51,7 @@ impl Budget {
             cpu_micros: AtomicU64::new(0),
             cpu_micros_inside: AtomicU64::new(0),
             started: OnceLock::new(),
+            pauses: Mutex::default(),
             parent,
         }
     }
@@ -150,6 +169,82 @@ impl Budget {
         self.cpu_micros_inside.load(Ordering::Relaxed)
     }
 
+    /// Counts a use of a language model.
+    ///
+    /// # Errors
+    /// The first limit, from this run upwards, that is exceeded now.
+    pub fn spend_on_models(&self, usage: &Usage) -> Result<(), LimitReached> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float becomes the nearest integer of the range, and what is no number becomes 0"
+        )]
+        let microusd = (usage.cost_usd * MICROUSD_PER_USD).ceil() as u64;
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        let tokens = self.spend(LimitKey::LlmTokens, tokens);
+        tokens.and(self.spend(LimitKey::LlmCostMicrousd, microusd))
+    }
+
+    /// Tokens that language models may still read and write for the run.
+    ///
+    /// # Errors
+    /// There is nothing left, of them or of what they may cost.
+    pub fn model_tokens_left(&self) -> Result<u64, LimitReached> {
+        for key in [LimitKey::LlmTokens, LimitKey::LlmCostMicrousd] {
+            if self.remaining(key) == 0 {
+                return Err(self.tightest(key));
+            }
+        }
+        Ok(self.remaining(LimitKey::LlmTokens))
+    }
+
+    /// Begins a time that counts as wall time neither of this run nor of those above it, because a
+    /// person is waited for.
+    pub fn pause(self: &Arc<Self>) -> Pause {
+        let mut run = Some(self);
+        while let Some(budget) = run {
+            let elapsed = budget.elapsed();
+            let mut pauses = budget.pauses();
+            if pauses.open == 0 {
+                pauses.since = elapsed;
+            }
+            pauses.open = pauses.open.saturating_add(1);
+            drop(pauses);
+            run = budget.parent.as_ref();
+        }
+        Pause(Arc::clone(self))
+    }
+
+    fn resume(&self) {
+        let elapsed = self.elapsed();
+        let mut pauses = self.pauses();
+        pauses.open = pauses.open.saturating_sub(1);
+        if pauses.open == 0 {
+            let pause = elapsed.saturating_sub(pauses.since);
+            pauses.over = pauses.over.saturating_add(pause);
+        }
+        drop(pauses);
+        if let Some(parent) = &self.parent {
+            parent.resume();
+        }
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time since the guest started.
+    fn elapsed(&self) -> Duration {
+        self.started
+            .get()
+            .map_or(Duration::ZERO, Stopwatch::elapsed)
+    }
+
+    /// Whether a person is waited for.
+    pub fn is_paused(&self) -> bool {
+        self.pauses().open > 0
+    }
+
     /// Starts the wall time. Later calls change nothing.
     pub fn start(&self, stopwatch: Stopwatch) {
         self.started.get_or_init(|| stopwatch);
@@ -158,10 +253,15 @@ impl Budget {
     /// Wall time that is left to this run, and to those above it, and what is said when it is over.
     pub fn wall_time_left(&self) -> (Duration, LimitReached) {
         let wall = Duration::from_millis(self.limits.value(LimitKey::WallTimeMs));
-        let gone = self
-            .started
-            .get()
-            .map_or(Duration::ZERO, Stopwatch::elapsed);
+        let elapsed = self.elapsed();
+        let pauses = self.pauses();
+        let until = if pauses.open > 0 {
+            pauses.since
+        } else {
+            elapsed
+        };
+        let gone = until.saturating_sub(pauses.over);
+        drop(pauses);
         let own = wall.saturating_sub(gone);
         match self.parent.as_ref().map(|parent| parent.wall_time_left()) {
             Some((above, reached)) if above < own => (above, reached.above()),
@@ -173,6 +273,12 @@ impl Budget {
         // One slot was made for every key; the fallback keeps this free of panics and is never met.
         static NONE: AtomicU64 = AtomicU64::new(u64::MAX);
         self.used.get(key as usize).unwrap_or(&NONE)
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 
@@ -243,6 +349,35 @@ mod tests {
         assert_eq!(outer.cpu_micros_inside(), 1_000);
         assert!(outer.spend_cpu(999).is_ok());
         assert_eq!(outer.spend_cpu(1).unwrap_err().scope, Scope::Run);
+    }
+
+    #[test]
+    fn waiting_for_a_person_is_no_wall_time_also_for_the_runs_above() {
+        let clock = Clock::manual(Timestamp::from_unix_micros(0));
+        let outer = Arc::new(Budget::new(limits("wall_time_ms", 10), None));
+        let inner = Arc::new(Budget::new(
+            limits("wall_time_ms", 20),
+            Some(Arc::clone(&outer)),
+        ));
+        let advance = |ms| clock.advance(Duration::from_millis(ms));
+        let left = |budget: &Budget| budget.wall_time_left().0.as_millis();
+        outer.start(clock.stopwatch());
+        inner.start(clock.stopwatch());
+        advance(2);
+        let first = inner.pause();
+        advance(100);
+        let second = inner.pause();
+        drop(first);
+        advance(100);
+        assert!(outer.is_paused());
+        assert_eq!((left(&outer), left(&inner)), (8, 8));
+        drop(second);
+        assert!(!outer.is_paused());
+        advance(3);
+        assert_eq!((left(&outer), left(&inner)), (5, 5));
+        advance(5);
+        let (left, reached) = inner.wall_time_left();
+        assert_eq!((left, reached.scope), (Duration::ZERO, Scope::Above));
     }
 
     #[test]

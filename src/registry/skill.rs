@@ -15,6 +15,7 @@ use super::pin::{Change, Pin};
 use super::state::{SkillState, StateError, StateLock};
 use crate::capability::SkillName;
 use crate::config::COMPONENT_BYTES_MAX;
+use crate::schema::Contract;
 
 /// The flavor of a skill without a component.
 const PROMPT_FLAVOR: &str = "prompt";
@@ -50,6 +51,8 @@ pub struct Skill {
     pub files: BTreeMap<String, String>,
     /// What is odd about it and does not hinder it.
     pub warnings: Vec<Finding>,
+    /// What its input and its result have to fit, once whoever runs it has asked it.
+    pub(crate) contract: tokio::sync::OnceCell<Contract>,
     /// Where it is installed; none for one that was named by its path.
     pub(super) installed: Option<Installed>,
 }
@@ -220,6 +223,7 @@ fn read_wasm(path: &Path) -> Result<Skill, Problem> {
         flavor: flavor.map(str::to_owned),
         is_bare: true,
         warnings: Vec::new(),
+        contract: tokio::sync::OnceCell::new(),
         installed: None,
     })
 }
@@ -264,6 +268,7 @@ pub(super) fn read_folder(path: &Path, findings: &mut Findings) -> Option<(Optio
         is_bare: false,
         files: pin.files.clone(),
         warnings: Vec::new(),
+        contract: tokio::sync::OnceCell::new(),
         installed: None,
     };
     Some((Some(skill), pin))

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::config;
+
+/// Levels of nesting for which a place is kept; a run that is deeper is refused when there is none.
+const LEVELS: u64 = 8;
 
 /// The gate before every run.
 #[derive(Debug)]
@@ -13,6 +16,19 @@ pub(super) struct Admission {
     bounds: config::Admission,
     places: Arc<Semaphore>,
     queued: Arc<AtomicUsize>,
+    inside: Arc<Inside>,
+}
+
+/// The places for runs inside runs.
+///
+/// Whoever waits for one holds another, so runs could come to wait for each other for ever. A run takes a
+/// place only when one is left then for each level below its own. Of those that wait, the deepest has
+/// therefore room to come, or runs on its own level that do not wait and will make some.
+#[derive(Debug)]
+pub(super) struct Inside {
+    free: AtomicUsize,
+    /// Wakes those who wait when a place comes free.
+    freed: Notify,
 }
 
 /// More runs are asked for than may wait.
@@ -26,14 +42,57 @@ pub(super) enum Ticket {
     Admitted(Place),
     /// There will be one.
     Queued(Arc<Semaphore>, QueuePlace),
+    /// There will be one among the runs at this depth.
+    Nested(Arc<Inside>, u64),
 }
 
-/// A place among the runs that go on; given back when it is dropped. A run inside another needs none:
-/// were both to need one, parents that wait for children could fill every place.
+/// A place among the runs that go on; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(
-    #[expect(dead_code, reason = "dropping it gives the place back")] Option<OwnedSemaphorePermit>,
-);
+pub(super) enum Place {
+    /// Among those that are inside no other.
+    Outer(
+        #[expect(dead_code, reason = "dropping it gives the place back")]
+        Option<OwnedSemaphorePermit>,
+    ),
+    /// Among those that are.
+    Inner(#[expect(dead_code, reason = "dropping it gives the place back")] InnerPlace),
+}
+
+/// A place among the runs inside runs; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct InnerPlace(Arc<Inside>);
+
+impl Drop for InnerPlace {
+    fn drop(&mut self) {
+        self.0.free.fetch_add(1, Ordering::AcqRel);
+        self.0.freed.notify_waiters();
+    }
+}
+
+impl Inside {
+    /// A place for a run at this depth, if there is one.
+    fn take(self: &Arc<Self>, depth: u64) -> Option<Place> {
+        let kept = usize::try_from(LEVELS.saturating_sub(depth)).unwrap_or(0);
+        let take = |free: usize| (free > kept).then(|| free - 1);
+        let taken = self
+            .free
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken
+            .is_ok()
+            .then(|| Place::Inner(InnerPlace(Arc::clone(self))))
+    }
+
+    async fn wait(self: Arc<Self>, depth: u64) -> Place {
+        loop {
+            // Made before the look, so that a place that comes free between the two is not missed.
+            let freed = self.freed.notified();
+            if let Some(place) = self.take(depth) {
+                return place;
+            }
+            freed.await;
+        }
+    }
+}
 
 /// A place in the queue; given back when it is dropped.
 #[derive(Debug)]
@@ -51,6 +110,10 @@ impl Admission {
             bounds,
             places: Arc::new(Semaphore::new(bounds.at_once_max)),
             queued: Arc::default(),
+            inside: Arc::new(Inside {
+                free: AtomicUsize::new(bounds.nested_max),
+                freed: Notify::new(),
+            }),
         }
     }
 
@@ -58,13 +121,18 @@ impl Admission {
         self.bounds
     }
 
-    /// Asks for a place for a run at this depth of nesting.
+    /// Asks for a place for a run at this depth of nesting. Only runs that are inside no other can fill the
+    /// queue: those inside are bounded by the calls that their parents may make at once.
     pub(super) fn ask(&self, depth: u64) -> Result<Ticket, Full> {
         if depth > 0 {
-            return Ok(Ticket::Admitted(Place(None)));
+            return match self.inside.take(depth) {
+                Some(place) => Ok(Ticket::Admitted(place)),
+                None if depth > LEVELS => Err(Full),
+                None => Ok(Ticket::Nested(Arc::clone(&self.inside), depth)),
+            };
         }
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Ticket::Admitted(Place(Some(permit))));
+            return Ok(Ticket::Admitted(Place::Outer(Some(permit))));
         }
         self.queued
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |queued| {
@@ -79,7 +147,7 @@ impl Admission {
 impl Ticket {
     /// Whether the place is still to come.
     pub(super) fn is_queued(&self) -> bool {
-        matches!(self, Self::Queued(..))
+        !matches!(self, Self::Admitted(_))
     }
 
     /// Waits for the place; who waits first is served first.
@@ -87,7 +155,8 @@ impl Ticket {
         match self {
             Self::Admitted(place) => place,
             // The semaphore is never closed; if it were, running beats losing the run.
-            Self::Queued(places, _queue_place) => Place(places.acquire_owned().await.ok()),
+            Self::Queued(places, _queue_place) => Place::Outer(places.acquire_owned().await.ok()),
+            Self::Nested(inside, depth) => inside.wait(depth).await,
         }
     }
 }

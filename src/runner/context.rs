@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Runner;
 use super::executor::RunProfile;
 use crate::executor::Seed;
 use crate::id::RunId;
@@ -21,6 +22,7 @@ tokio::task_local! {
 pub struct RunContext(Arc<Inner>);
 
 struct Inner {
+    runner: Runner,
     recorder: Recorder,
     caller: Caller,
     profile: RunProfile,
@@ -33,6 +35,7 @@ struct Inner {
 
 impl RunContext {
     pub(super) fn new(
+        runner: Runner,
         recorder: Recorder,
         caller: Caller,
         profile: RunProfile,
@@ -43,6 +46,7 @@ impl RunContext {
         Self(Arc::new(Inner {
             budget: Arc::new(Budget::new(limits, caller.budget.clone())),
             cancellation: caller.cancellation.child_token(),
+            runner,
             recorder,
             caller,
             profile,
@@ -70,6 +74,11 @@ impl RunContext {
     /// The run that handed work to this one.
     pub fn parent_run_id(&self) -> Option<&RunId> {
         self.0.caller.parent.as_ref()
+    }
+
+    /// Whoever carries the run out; runs inside it go through the same.
+    pub fn runner(&self) -> &Runner {
+        &self.0.runner
     }
 
     /// The run's ledger.

@@ -8,6 +8,7 @@ use super::context::RunContext;
 use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
+use crate::config::{ApprovalPolicy, Approvals};
 use crate::executor::Failure;
 use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
@@ -41,6 +42,7 @@ pub trait Executor: Send + Sync {
         let limits = Limits::default().with(crate::limits::Source::Call, &terms.limits)?;
         Ok(RunProfile {
             limits: Arc::new(limits),
+            approvals: Approvals::default().with(terms.approvals),
             ..RunProfile::default()
         })
     }
@@ -54,6 +56,9 @@ pub struct Terms {
     /// Capabilities that are granted to this run beside those of the configuration. Whoever may set
     /// them is an operator: they come from a command line or an embedder and never over a network.
     pub grants: Vec<Capability>,
+    /// How the questions of this run, and of those inside it, are answered, where that is not to be as
+    /// the configuration says.
+    pub approvals: Option<ApprovalPolicy>,
 }
 
 /// What a run is held to.
@@ -67,6 +72,8 @@ pub struct RunProfile {
     pub policy: Arc<Policy>,
     /// The bounds, each with its source.
     pub limits: Arc<Limits>,
+    /// How its questions are answered.
+    pub approvals: Approvals,
     /// The skill as it was then, for an executor that has one. It is what the call has to run, whatever
     /// became of the name since: the record of the run speaks of this one.
     pub skill: Option<Arc<Skill>>,
@@ -105,6 +112,22 @@ pub enum ExecutorError {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// What was handed over does not fit the skill's schema. The skill was not run.
+    #[error("input of skill {name:?} does not fit its schema: {problem}")]
+    InvalidInput {
+        /// The name.
+        name: String,
+        /// Where, what was expected, what was found.
+        problem: String,
+    },
+    /// What the skill answered does not fit its own schema.
+    #[error("result of skill {name:?} does not fit its schema: {problem}")]
+    InvalidOutput {
+        /// The name.
+        name: String,
+        /// Where, what was expected, what was found.
+        problem: String,
+    },
     /// The call ended without an answer.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -118,6 +141,8 @@ impl ExecutorError {
             Self::PromptOnly { .. } | Self::Disabled { .. } | Self::Load { .. } => {
                 OutcomeCode::LoadError
             }
+            Self::InvalidInput { .. } => OutcomeCode::InvalidInput,
+            Self::InvalidOutput { .. } => OutcomeCode::InvalidOutput,
             Self::Failed(failure) => failure.code,
         }
     }
@@ -140,6 +165,12 @@ impl ExecutorError {
             Self::PromptOnly { .. } => None,
             Self::Disabled { name } => Some(format!("skillrun skills enable {name}")),
             Self::Load { hint, .. } => hint.clone(),
+            Self::InvalidInput { name, .. } => {
+                Some(format!("skillrun skills inspect {name} shows the schema"))
+            }
+            Self::InvalidOutput { .. } => {
+                Some("the skill breaks its own promise; tell its author".to_owned())
+            }
             Self::Failed(failure) => failure.hint.clone(),
         }
     }

@@ -6,6 +6,7 @@
 
 mod admission;
 mod context;
+mod contract;
 mod dispatch;
 mod error;
 mod executor;
@@ -46,9 +47,9 @@ use crate::ledger::{Head, Json, RunStarted, Store};
 use crate::limits::{LimitKey, LimitReached, Scope};
 use crate::outcome::OutcomeCode;
 
-/// The deadline of a call that sets none: as long as a wall-time limit may be. Protects from an
-/// executor that keeps no limit of its own.
-const DEADLINE_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+/// The deadline of a call that sets none: as long as a wall-time limit and the time that a person has
+/// to answer may be. Protects from an executor that keeps no limit of its own.
+const DEADLINE_DEFAULT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// A builder of runtimes that stay responsive while guests compute.
 ///
@@ -185,6 +186,11 @@ impl Runner {
         }))
     }
 
+    /// Where time comes from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
     /// The store that the ledgers are in.
     pub fn store(&self) -> &Store {
         &self.0.store
@@ -289,7 +295,14 @@ impl Runner {
         .await
         .map_err(|source| RunError::NoLedger { run_id, source })?;
         Ok(Dispatch {
-            cx: RunContext::new(recorder, caller, profile, seed, options.deadline),
+            cx: RunContext::new(
+                self.clone(),
+                recorder,
+                caller,
+                profile,
+                seed,
+                options.deadline,
+            ),
             opened,
             started_at: appended.time,
             ticket,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::context::RunContext;
+use super::contract;
 use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::journal::Journal;
 use super::json_object::JsonObject;
@@ -13,15 +14,18 @@ use super::protected;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use crate::capability::{Grant, GrantSource, Policy};
 use crate::clock::Clock;
-use crate::config::{Admission, Config, Grants, Loading};
+use crate::config::{Admission, Approvals, Config, Grants, Loading};
 use crate::executor::{
     Call, Descriptor, Engine, EngineError, EngineOptions, Failure, HttpOptions, LoadError, Program,
 };
 use crate::ledger::Json;
 use crate::limits::{LimitError, Limits, Source};
+use crate::models::Models;
 use crate::outcome::OutcomeCode;
 use crate::registry::{Registry, Skill, SkillSet};
+use crate::schema::Contract;
 use crate::telemetry::chain;
+use crate::tools::Toolbox;
 
 /// Runs installed skills. Cheap to clone.
 #[derive(Clone)]
@@ -31,10 +35,13 @@ pub struct SkillExecutor {
     limits: Limits,
     grants: Grants,
     protected: Arc<[PathBuf]>,
+    tools: Toolbox,
+    models: Models,
+    approvals: Approvals,
 }
 
 /// What a [`SkillExecutor`] is made of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SkillExecutorOptions {
     /// The skills that it runs: one registry, or whatever a watcher publishes.
     pub skills: SkillSet,
@@ -53,6 +60,12 @@ pub struct SkillExecutorOptions {
     pub cache_dir: Option<PathBuf>,
     /// How outgoing requests are carried out.
     pub http: HttpOptions,
+    /// The tools that skills may call, if that is granted.
+    pub tools: Toolbox,
+    /// The models that they may ask, likewise.
+    pub models: Models,
+    /// How questions are answered.
+    pub approvals: Approvals,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -65,10 +78,13 @@ impl SkillExecutorOptions {
             limits: Limits::default(),
             grants: Grants::default(),
             protected: Vec::new(),
-            instances_max: Admission::default().at_once_max,
+            instances_max: Admission::default().instances_max(),
             loading: Loading::default(),
             cache_dir: None,
             http: HttpOptions::default(),
+            tools: Toolbox::new(),
+            models: Models::new(),
+            approvals: Approvals::default(),
             clock,
         }
     }
@@ -81,10 +97,13 @@ impl SkillExecutorOptions {
             limits: config.limits.clone(),
             grants: config.grants.clone(),
             protected: protected::of(config),
-            instances_max: config.runs.at_once_max,
+            instances_max: config.runs.instances_max(),
             loading: config.loading,
             cache_dir: Some(config.cache_dir()),
             http: HttpOptions::from(&config.http),
+            tools: Toolbox::new(),
+            models: Models::new(),
+            approvals: config.approvals,
             clock,
         }
     }
@@ -110,6 +129,9 @@ impl SkillExecutor {
             limits: options.limits,
             grants: options.grants,
             protected: options.protected.into(),
+            tools: options.tools,
+            models: options.models,
+            approvals: options.approvals,
         })
     }
 
@@ -130,6 +152,27 @@ impl SkillExecutor {
             hint: None,
         })?;
         Ok(program.describe(limits.limits).await?)
+    }
+
+    fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
+        let (tools, models) = (self.tools.clone(), self.models.clone());
+        Journal::new(cx, name, Arc::clone(&skill.body), tools, models)
+    }
+
+    /// What the skill's input and result have to fit. It is asked itself unless its manifest says it.
+    async fn contract(
+        &self,
+        cx: &RunContext,
+        skill: &Skill,
+        program: &Program,
+    ) -> Result<Contract, ExecutorError> {
+        let manifest = &skill.manifest;
+        let said = if manifest.input_schema.is_some() && manifest.output_schema.is_some() {
+            Descriptor::default()
+        } else {
+            program.describe(Arc::clone(&cx.profile().limits)).await?
+        };
+        contract::of(skill, &[said.input_schema, said.output_schema])
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {
@@ -216,9 +259,14 @@ impl Executor for SkillExecutor {
             self.pin(&skill).await?;
         }
         let program = self.load(&skill).await?;
+        let contract = skill
+            .contract
+            .get_or_try_init(|| self.contract(cx, &skill, &program));
+        let contract = contract.await?;
+        contract::check_input(contract, name, &arguments)?;
         let called = program
             .call(Call {
-                host: Arc::new(Journal::new(cx, name, Arc::clone(&skill.body))),
+                host: Arc::new(self.journal(cx, name, &skill)),
                 policy: Arc::clone(&cx.profile().policy),
                 protected: Arc::clone(&self.protected),
                 budget: Arc::clone(cx.budget()),
@@ -228,10 +276,13 @@ impl Executor for SkillExecutor {
             })
             .await;
         match called {
-            Ok(output) => Ok(match Json::parse(&output) {
-                Ok(json) => ToolCallResult::json(json),
-                Err(_not_json) => ToolCallResult::text(output),
-            }),
+            Ok(output) => {
+                contract::check_output(contract, name, &output)?;
+                Ok(match Json::parse(&output) {
+                    Ok(json) => ToolCallResult::json(json),
+                    Err(_not_json) => ToolCallResult::text(output),
+                })
+            }
             Err(failure) if failure.code == OutcomeCode::SkillError => Ok(error_result(failure)),
             Err(failure) => Err(failure.into()),
         }
@@ -249,9 +300,11 @@ impl Executor for SkillExecutor {
             limits = limits.with(Source::Manifest, &skill.manifest.limits)?;
         }
         let limits = Arc::new(limits.with(Source::Call, &terms.limits)?);
+        let approvals = self.approvals.with(terms.approvals);
         let Some(skill) = skill else {
             return Ok(RunProfile {
                 limits,
+                approvals,
                 ..RunProfile::default()
             });
         };
@@ -260,6 +313,7 @@ impl Executor for SkillExecutor {
             component_digest: skill.component.as_ref().map(|c| c.sha256.clone()),
             policy: Arc::new(self.policy(&skill, terms)),
             limits,
+            approvals,
             skill: Some(skill),
         })
     }

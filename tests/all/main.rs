@@ -13,6 +13,7 @@ mod http;
 mod ledger;
 mod models;
 mod policy;
+mod provided;
 mod registry;
 mod runner;
 mod security;

@@ -8,8 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The guests, by package name. Each must have a module of that name in `tests/all/guests`.
-const GUESTS: &[&str] = &["calc", "command", "fetch", "greet", "notes", "probe"];
+/// The guests, by package name. Each must have a module of that name in `tests/all/guests`, with `_` for `-`.
+const GUESTS: [&str; 9] = [
+    "calc", "command", "fan-out", "fetch", "greet", "handoff", "notes", "probe", "triage",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -23,19 +25,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     build(&guests, &target)?;
 
     let mut code = String::new();
+    let module = |guest: &str| guest.replace('-', "_");
     for guest in GUESTS {
+        // A library's file is named after its module, a program's after its package; no program here has
+        // a hyphen in its name.
         let wasm = target
             .join("wasm32-wasip2/release")
-            .join(format!("{guest}.wasm"));
+            .join(format!("{}.wasm", module(guest)));
         let folder = guests.join(guest);
         writeln!(
             code,
             "/// The component of the guest `{guest}` and the folder of its sources.\n\
              pub const {}: Guest = Guest {{ name: {guest:?}, wasm: {wasm:?}, folder: {folder:?} }};",
-            guest.to_uppercase()
+            module(guest).to_uppercase()
         )?;
     }
-    let names = GUESTS.join(", ");
+    let names = GUESTS.map(module).join(", ");
     writeln!(
         code,
         "/// Calls a macro with the names of all guests, so that it can name something for each.\n\

@@ -14,13 +14,13 @@ pub(crate) enum Step {
     Setup,
     /// rustfmt changes nothing.
     Format,
-    /// Clippy is silent: everything, the library without features, the guests.
+    /// Clippy is silent: everything, the library without features, the guests and their tests.
     Lints,
-    /// The documentation builds without a warning, so no link in it is dead.
+    /// The documentation builds without a warning, so no link in it is dead; that of the SDK too.
     Docs,
     /// Licences, duplicate versions and sources of the dependencies.
     Licences,
-    /// All tests. They come last, so that a log ends with their result.
+    /// All tests, first those of the guests themselves. They come last, so that a log ends with their result.
     Tests,
 }
 
@@ -103,11 +103,15 @@ fn lints() -> Result<()> {
         "-D",
         "warnings",
     ]))?;
-    run(guests::cargo("clippy", &["--workspace"]).args(["--", "-D", "warnings"]))
+    run(guests::cargo("clippy", &["--workspace"]).args(["--", "-D", "warnings"]))?;
+    run(guests::native_cargo("clippy").args(["--all-targets", "--", "-D", "warnings"]))
 }
 
 fn docs() -> Result<()> {
-    run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    run(guests::native_cargo("doc")
+        .arg("--no-deps")
+        .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn licences() -> Result<()> {
@@ -118,6 +122,7 @@ fn licences() -> Result<()> {
 }
 
 fn tests() -> Result<()> {
+    run(&mut guests::native_cargo("test"))?;
     run(&mut cargo(&["test", "--workspace", "--doc"]))?;
     run(&mut cargo(&[
         "test",

@@ -12,6 +12,9 @@ pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
 
 const TARGET: &str = "wasm32-wasip2";
 
+/// Guests that export their functions on every target, and so are built for theirs alone.
+const WASM_ONLY: [&str; 4] = ["bindings-check", "calc", "command", "probe"];
+
 /// A cargo command on the guests. They have a target folder of their own, so that they can be built
 /// while cargo holds the lock on the host's. It runs in their folder, where their linker's flags are
 /// set; flags meant for the host's linker would break theirs.
@@ -23,6 +26,21 @@ pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Command {
         .arg(target_folder().join("guests"))
         .args(arguments)
         .env_remove("RUSTFLAGS");
+    command
+}
+
+/// A cargo command on the SDK and the skills that are written with it, for the machine that tests them: the
+/// SDK's mock is their host there.
+pub(crate) fn native_cargo(subcommand: &str) -> Command {
+    let mut command = process::cargo(&[subcommand, "--locked", "--workspace"]);
+    command
+        .current_dir(process::root().join("guest-skills"))
+        .args(["--features", "skillrun-sdk/mock", "--target-dir"])
+        .arg(target_folder().join("guests"))
+        .env_remove("RUSTFLAGS");
+    for package in WASM_ONLY {
+        command.args(["--exclude", package]);
+    }
     command
 }
 

@@ -4,25 +4,31 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use skillrun_sdk::{Descriptor, Skill, SkillError, recorder};
+use skillrun_sdk::{SkillError, recorder, skill};
 
 /// The folder that the manifest asks for.
 const FOLDER: &str = "/notes";
 /// What a note's file ends in; other files in the folder are not ours.
 const EXTENSION: &str = ".txt";
 
-struct Notes;
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 enum Input {
-    Add { title: String, text: String },
+    Add {
+        #[schemars(length(min = 1))]
+        title: String,
+        text: String,
+    },
     List {},
-    Read { title: String },
+    Read {
+        #[schemars(length(min = 1))]
+        title: String,
+    },
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Output {
     Added { title: String },
@@ -30,23 +36,12 @@ enum Output {
     Note { title: String, text: String },
 }
 
-const INPUT_SCHEMA: &str = r#"{"type":"object","properties":{"do":{"enum":["add","list","read"]},"title":{"type":"string","minLength":1},"text":{"type":"string"}},"required":["do"],"additionalProperties":false}"#;
-
-impl Skill for Notes {
-    type Input = Input;
-    type Output = Output;
-
-    fn describe() -> Descriptor {
-        Descriptor::new("notes", "0.1.0", "Keeps notes as files in a folder")
-            .with_schemas(INPUT_SCHEMA, "")
-    }
-
-    fn run(input: Input) -> Result<Output, SkillError> {
-        match input {
-            Input::Add { title, text } => recorder::step("add", || add(title, &text)),
-            Input::List {} => recorder::step("list", list),
-            Input::Read { title } => recorder::step("read", || read(title)),
-        }
+#[skill]
+fn notes(input: Input) -> Result<Output, SkillError> {
+    match input {
+        Input::Add { title, text } => recorder::step("add", || add(title, &text)),
+        Input::List {} => recorder::step("list", list),
+        Input::Read { title } => recorder::step("read", || read(title)),
     }
 }
 
@@ -99,4 +94,36 @@ fn failed(what: &str, error: &io::Error) -> SkillError {
     SkillError::new(format!("{what}: {error}")).with_code(code)
 }
 
-skillrun_sdk::export!(Notes);
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use skillrun_sdk::{Skill, mock::Mock};
+
+    use super::Notes;
+
+    #[test]
+    fn a_title_is_no_path() {
+        let input = json!({ "do": "read", "title": "../secret" });
+        let record = Mock::new().run_skill::<Notes>(&input);
+        assert_eq!(record.error_code(), Some("invalid_input"));
+        assert_eq!(record.steps(), [("read", false)]);
+    }
+
+    #[test]
+    fn the_schema_has_a_case_for_each_thing_to_do() {
+        let schema: Value = serde_json::from_str(&Notes::describe().input_schema).unwrap();
+        assert_eq!(schema["type"], "object");
+        let cases = schema["oneOf"].as_array().unwrap();
+        let names: Vec<&Value> = cases
+            .iter()
+            .map(|case| &case["properties"]["do"]["const"])
+            .collect();
+        assert_eq!(names, ["add", "list", "read"]);
+        assert_eq!(cases[0]["properties"]["title"]["minLength"], 1);
+        assert!(
+            cases
+                .iter()
+                .all(|case| case["additionalProperties"] == false)
+        );
+    }
+}

@@ -5,7 +5,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use skillrun_sdk::{SkillError, approval, handoff, llm, tools};
+use skillrun_sdk::SkillError;
+use skillrun_sdk::bindings::skillrun::skill::{approval, handoff, llm, tools};
 
 /// Clocks, randomness, environment and folders, as far as they are visible.
 pub(crate) fn ambient() -> Value {

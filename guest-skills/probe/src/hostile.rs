@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use serde_json::Value;
-use skillrun_sdk::recorder::{Custom, Event, LlmCall, emit};
+use skillrun_sdk::bindings::skillrun::skill::recorder::{Custom, Event, LlmCall, emit};
 
 pub(crate) fn spin() -> ! {
     let mut n = 0_u64;

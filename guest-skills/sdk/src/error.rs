@@ -4,10 +4,14 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::HostError;
 use crate::bindings::skillrun::skill::types;
 
 /// The code of an error that comes from a denied host call. The host ends the run as `denied` then.
 pub const DENIED: &str = "denied";
+
+/// The code of an error that says that a person, or a policy in a person's place, said no.
+pub const REJECTED: &str = "rejected";
 
 /// Ends the run and reaches its caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,23 +57,9 @@ impl fmt::Display for SkillError {
 
 impl std::error::Error for SkillError {}
 
-impl From<types::HostError> for SkillError {
-    fn from(error: types::HostError) -> Self {
-        use types::HostError;
-        match error {
-            HostError::Denied(capability) => {
-                Self::new(format!("denied: {capability} is not granted")).with_code(DENIED)
-            }
-            HostError::NotFound(name) => Self::new(format!("{name} does not exist")),
-            HostError::Invalid(what) => Self::new(format!("invalid arguments: {what}")),
-            HostError::Ambiguous(names) => {
-                Self::new(format!("ambiguous name: one of {}", names.join(", ")))
-            }
-            HostError::Failed(message) => Self::new(message),
-            HostError::TimedOut(limit_ms) => Self::new(format!("no answer within {limit_ms} ms")),
-            HostError::Exhausted(limit) => Self::new(limit),
-            HostError::Cancelled => Self::new("the run is being cancelled"),
-        }
+impl From<HostError> for SkillError {
+    fn from(error: HostError) -> Self {
+        Self::new(error.to_string()).with_code(error.kind())
     }
 }
 

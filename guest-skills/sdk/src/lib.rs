@@ -1,35 +1,61 @@
 //! Write skills for skillrun in Rust.
 //!
-//! A skill is a type that implements [`Skill`], exported once with [`export!`], in a crate of type
-//! `cdylib` built for `wasm32-wasip2`:
+//! A skill is one function, marked with [`#[skill]`](macro@skill), in a crate of type `cdylib` that is
+//! built for `wasm32-wasip2`. Its input and its result are types of your own; their JSON Schemas are
+//! derived.
 //!
-//! ```ignore
+//! ```
+//! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
-//! use skillrun_sdk::{Descriptor, Skill, SkillError};
+//! use skillrun_sdk::{SkillError, log, recorder, skill, tools};
 //!
-//! struct Greet;
-//!
-//! #[derive(Deserialize)]
-//! struct Input { name: String }
-//!
-//! #[derive(Serialize)]
-//! struct Output { greeting: String }
-//!
-//! impl Skill for Greet {
-//!     type Input = Input;
-//!     type Output = Output;
-//!
-//!     fn describe() -> Descriptor {
-//!         Descriptor::new("greet", "1.0.0", "Greets by name")
-//!     }
-//!
-//!     fn run(input: Input) -> Result<Output, SkillError> {
-//!         Ok(Output { greeting: format!("Hello, {}!", input.name) })
-//!     }
+//! #[derive(Deserialize, JsonSchema)]
+//! #[serde(deny_unknown_fields)]
+//! struct Input {
+//!     #[schemars(length(min = 1))]
+//!     city: String,
 //! }
 //!
-//! skillrun_sdk::export!(Greet);
+//! #[derive(Debug, PartialEq, Serialize, JsonSchema)]
+//! struct Output {
+//!     forecast: String,
+//! }
+//!
+//! /// Tells what the weather will be.
+//! #[skill(name = "weather")]
+//! fn run(input: Input) -> Result<Output, SkillError> {
+//!     let answer = recorder::step("ask", || {
+//!         let arguments = serde_json::json!({ "city": input.city });
+//!         tools::invoke("weather__forecast", &arguments)?.check()
+//!     })?;
+//!     log::info("asked");
+//!     Ok(Output { forecast: answer.text() })
+//! }
+//!
+//! // What follows belongs into a test; it needs the feature `mock`, as a dev-dependency has it.
+//! use skillrun_sdk::mock::Mock;
+//!
+//! let mock = Mock::new().tool("weather__forecast", |arguments| {
+//!     Ok(format!("rain in {}", arguments["city"].as_str().unwrap_or("?")))
+//! });
+//! let record = mock.run(|| run(Input { city: "Oslo".to_owned() }));
+//! assert_eq!(record.result, Ok(Output { forecast: "rain in Oslo".to_owned() }));
+//! assert_eq!(record.steps(), [("ask", true)]);
+//!
+//! // `Weather` is the type behind the function; the host parses the input before it calls.
+//! let record = mock.run_skill::<Weather>(&serde_json::json!({ "town": "Oslo" }));
+//! assert_eq!(record.error_code(), Some("invalid_input"));
 //! ```
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`tools`], [`llm`], [`approval`], [`handoff`], [`http`] | what the host does for a skill that was granted it; a refusal is a [`HostError`], which `?` turns into a [`SkillError`] |
+//! | [`recorder`], [`log`] | what the skill itself puts into the ledger of the run |
+//! | [`run`] | the run that the code is part of, and the text of its SKILL.md |
+//! | [`schema`] | JSON Schemas of Rust types |
+//! | `mock` | a host for tests, with the feature of that name; it changes nothing on wasm |
+//!
+//! Off wasm and without the feature `mock` there is no host, and a call of one panics.
 
 use std::fmt;
 use std::io::Write;
@@ -37,7 +63,9 @@ use std::io::Write;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-#[doc(hidden)]
+/// The world as it is generated from `wit/`. What the rest of the crate offers is made of it; it is here
+/// for whoever has to hand over what the types elsewhere refuse, such as text that is no JSON.
+#[expect(missing_docs, reason = "documented in wit/")]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -47,15 +75,37 @@ pub mod bindings {
     });
 }
 
+pub mod approval;
 mod error;
+pub mod handoff;
+mod host_error;
 pub mod http;
+pub mod llm;
 pub mod log;
+#[cfg(all(feature = "mock", not(target_family = "wasm")))]
+pub mod mock;
+mod parallel;
 pub mod recorder;
+pub mod run;
+pub mod schema;
+pub mod tools;
 
-pub use bindings::skillrun::skill::{approval, handoff, llm, run, tools};
-pub use error::SkillError;
+#[cfg(not(all(feature = "mock", not(target_family = "wasm"))))]
+#[path = "host/component.rs"]
+mod host;
+#[cfg(all(feature = "mock", not(target_family = "wasm")))]
+#[path = "host/mocked.rs"]
+mod host;
 
-/// A skill: one typed input, one typed output.
+pub use error::{DENIED, REJECTED, SkillError};
+pub use host_error::HostError;
+pub use skillrun_sdk_macros::skill;
+
+#[doc(hidden)]
+pub mod expansion;
+
+/// A skill: one typed input, one typed output. [`#[skill]`](macro@skill) implements it; by hand it is
+/// implemented where a skill has to describe itself in another way, and exported with [`export!`].
 pub trait Skill {
     /// What the input object is parsed into. Input that does not fit ends the run as a skill error
     /// with the code `invalid_input`, before [`Skill::run`] is called.
@@ -74,7 +124,7 @@ pub trait Skill {
 }
 
 /// What a skill says about itself.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// 1 to 64 of `a-z`, `0-9` and `-`, the same as the folder's.
     pub name: String,
@@ -109,7 +159,10 @@ impl Descriptor {
 }
 
 /// Parses the input, runs the skill and encodes its result; what [`export!`] calls.
-#[doc(hidden)]
+///
+/// # Errors
+/// The input does not fit (`invalid_input`), the result cannot be encoded (`invalid_output`), or the
+/// skill's own.
 pub fn run_json<S: Skill>(input: &str) -> Result<String, SkillError> {
     let input = serde_json::from_str(input).map_err(|error| invalid_input(&error))?;
     let output = S::run(input);
@@ -126,10 +179,22 @@ fn invalid_input(error: &impl fmt::Display) -> SkillError {
     SkillError::new(format!("the input does not fit: {error}")).with_code("invalid_input")
 }
 
-/// Makes a type that implements [`Skill`] the skill of this component. Once per crate.
+/// Makes a type that implements [`Skill`] the skill of this component. Once per crate; off wasm nothing
+/// is exported. [`#[skill]`](macro@skill) does it by itself.
 #[macro_export]
 macro_rules! export {
     ($skill:ty) => {
+        // Off wasm this is the only use of a skill that has no tests.
+        #[cfg(not(target_family = "wasm"))]
+        const _: (
+            fn() -> $crate::Descriptor,
+            fn(&str) -> Result<String, $crate::SkillError>,
+        ) = (
+            <$skill as $crate::Skill>::describe,
+            $crate::run_json::<$skill>,
+        );
+
+        #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
 

@@ -100,6 +100,7 @@ fn decided(explanation: &Explanation) -> String {
                 by(source)
             )
         }
+        Cause::Input => "the input: it does not fit the skill's schema".to_owned(),
         Cause::Skill => "the skill itself: it reported an error".to_owned(),
         Cause::Bound => "a bound that no limit of the run sets; what was said names it".to_owned(),
         Cause::Guest => "the guest broke down; no setting changes that".to_owned(),

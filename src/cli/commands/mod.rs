@@ -1,5 +1,6 @@
 //! One file per command: from validated arguments to the exit code.
 
+pub(super) mod approve;
 pub(super) mod completions;
 pub(super) mod config;
 mod explain;

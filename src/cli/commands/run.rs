@@ -7,11 +7,12 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args::RunArgs;
+use crate::cli::args::{Approve, RunArgs};
 use crate::cli::display::{json, message};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::live::Live;
 use crate::cli::printer::Printer;
+use crate::cli::questions::Questions;
 use crate::cli::timeline::duration;
 use crate::cli::{assemble, input, skill_source};
 use crate::clock::{Clock, Timestamp};
@@ -55,13 +56,12 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
     let http = assemble::http(config, &store)?;
-    // A key that is missing stops the command, and one that is there stays out of the ledger.
-    let _models = assemble::models(config, &store, &clock)?;
-    let executor = assemble::executor(source.registry, config, &clock, http)?;
+    let models = assemble::models(config, &store, &clock)?;
+    let executor = assemble::executor(source.registry, config, &clock, http, models)?;
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
         executor: Arc::new(executor),
-        admission: config.runs,
+        admission: assemble::admission(config),
         clock,
     });
     let cancellation = CancellationToken::new();
@@ -70,13 +70,16 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         terms: Terms {
             limits: limits(args.timeout),
             grants: args.grant,
+            approvals: args.approve.map(Approve::policy),
         },
         ..StartOptions::new(name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
-    let live = (!args.quiet && printer.is_watched()).then(|| Live::new(store, run_id));
+    let live = !args.quiet && printer.is_watched();
+    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer.is_attended()));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
+    let work = Questions::new(store, run_id, printer).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::{explain, upkeep};
+use crate::cli::commands::{approve, explain, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -43,6 +43,8 @@ pub(crate) async fn runs(
         RunsCommand::Inspect { run_id } => inspect(&run_id, &store, printer),
         RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
         RunsCommand::Explain { run_id } => explain::explain(&run_id, &store, printer),
+        RunsCommand::Approve(args) => approve::approve(args, &store, printer),
+        RunsCommand::Approvals { run_id } => approve::approvals(run_id, &store, printer),
         RunsCommand::Verify { ledger } => {
             let report = store.verify(&ledger.parse()?, None)?;
             verdict(&report, printer)

@@ -26,9 +26,6 @@ impl Host for HostState {
             Err(invalid) => return Ok(Err(invalid)),
         };
         let response = self.record.host().provided().ask_model(request).await;
-        if let Ok(response) = &response {
-            self.record.spend_on_models(&response.usage)?;
-        }
         self.answered(response.map(Response::from))
     }
 
@@ -58,41 +55,34 @@ impl HostCompletion for HostState {
             return Ok(Ok(None));
         };
         let next = answer.next().await;
-        if !matches!(
+        let is_last = !matches!(
             next,
             Ok(Some(
                 call::ModelChunk::Text(_) | call::ModelChunk::ToolUse(_)
             ))
-        ) {
-            self.finish_completion(&completion)?;
+        );
+        if is_last {
+            self.table.get_mut(&completion)?.0 = None;
         }
         self.answered(next.map(|chunk| chunk.map(Chunk::from)))
     }
 
     async fn drop(&mut self, completion: Resource<Completion>) -> wasmtime::Result<()> {
-        self.finish_completion(&completion)?;
-        self.table.delete(completion)?;
-        Ok(())
+        match self.table.delete(completion)?.0.map(ModelAnswer::give_up) {
+            None | Some(Ok(())) => Ok(()),
+            // What a guest could be told of has no place where a handle is dropped.
+            Some(Err(error)) => self.answered(Err::<(), _>(error)).map(|_told| ()),
+        }
     }
 }
 
 impl HostState {
-    /// Gives up an answer, if that was not done, and counts what it took.
-    fn finish_completion(&mut self, completion: &Resource<Completion>) -> wasmtime::Result<()> {
-        if let Some(answer) = self.table.get_mut(completion)?.0.take() {
-            let usage = answer.usage();
-            drop(answer);
-            self.record.spend_on_models(&usage)?;
-        }
-        Ok(())
-    }
-
     /// The question as the host asks it: for no more tokens than the run has left.
     fn model_request(
         &self,
         request: Request,
     ) -> wasmtime::Result<Result<call::ModelRequest, HostError>> {
-        let left = self.record.model_tokens_left()?;
+        let left = self.record.budget().model_tokens_left()?;
         let mut request = call::ModelRequest::from(request);
         request.tokens_left = left;
         match problem_with(&request) {

@@ -20,7 +20,7 @@ impl Host for HostState {
             ..
         } = event
         {
-            self.record.spend_on_models(&Usage {
+            self.record.budget().spend_on_models(&Usage {
                 input_tokens: prompt_tokens,
                 output_tokens,
                 cost_usd,

@@ -1,8 +1,15 @@
 //! Turns what a guest does into events of its run's ledger.
 
+mod approval;
+mod model;
+mod model_json;
+mod model_stream;
 mod provided;
+mod skill;
+mod tool;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +19,7 @@ use futures_util::future::BoxFuture;
 
 use super::context::RunContext;
 use crate::capability::Policy;
+use crate::clock::Stopwatch;
 use crate::executor::{
     Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
     RecordRefused, RunFacts, RunHost,
@@ -20,37 +28,80 @@ use crate::ledger::{
     self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
 };
 use crate::limits::LimitReached;
+use crate::models::Models;
 use crate::telemetry::chain;
+use crate::tools::Toolbox;
 
-/// One run's record, as its guest reaches it.
+/// One run's record, as its guest reaches it. Cheap to clone; clones share everything.
+#[derive(Clone)]
 pub(super) struct Journal {
+    cx: RunContext,
     recorder: Recorder,
-    policy: Arc<Policy>,
-    facts: RunFacts,
+    facts: Arc<RunFacts>,
+    tools: Toolbox,
+    models: Models,
+    steps: Arc<Steps>,
+    calls: Arc<Calls>,
+}
+
+/// The steps of a run.
+#[derive(Default)]
+struct Steps {
     /// Steps entered so far; the number is part of a step's id.
-    steps: AtomicU64,
+    entered: AtomicU64,
     /// Steps that were entered and not left, the innermost last.
-    open_steps: Mutex<Vec<String>>,
-    /// Requests made so far; the number is part of a request's id.
-    http_calls: AtomicU64,
+    open: Mutex<Vec<String>>,
+}
+
+/// How many calls of each kind the guest made; the number is part of a call's id.
+#[derive(Default)]
+struct Calls(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Calls {
+    fn next(&self, kind: &'static str) -> String {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = made.entry(kind).or_default();
+        *n = n.saturating_add(1);
+        format!("{kind}#{n}")
+    }
 }
 
 impl Journal {
-    pub(super) fn new(cx: &RunContext, skill_name: &str, skill_body: Arc<str>) -> Self {
+    /// The journal of a run of `skill_name`, whose calls reach these tools and models.
+    pub(super) fn new(
+        cx: &RunContext,
+        skill_name: &str,
+        skill_body: Arc<str>,
+        tools: Toolbox,
+        models: Models,
+    ) -> Self {
         Self {
+            cx: cx.clone(),
             recorder: cx.recorder().clone(),
-            policy: Arc::clone(&cx.profile().policy),
-            facts: RunFacts {
+            facts: Arc::new(RunFacts {
                 run_id: cx.run_id().to_string(),
                 parent_run_id: cx.parent_run_id().map(ToString::to_string),
                 skill_name: skill_name.to_owned(),
                 skill_body,
                 attempt: 1,
-            },
-            steps: AtomicU64::new(0),
-            open_steps: Mutex::default(),
-            http_calls: AtomicU64::new(0),
+            }),
+            tools,
+            models,
+            steps: Arc::default(),
+            calls: Arc::default(),
         }
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.cx.profile().policy
+    }
+
+    fn stopwatch(&self) -> Stopwatch {
+        self.cx.runner().clock().stopwatch()
+    }
+
+    fn innermost_step(&self) -> String {
+        self.open_steps().last().cloned().unwrap_or_default()
     }
 
     fn record(&self, origin: Origin, event: impl Into<Event>) -> Result<u64, RecordRefused> {
@@ -72,7 +123,8 @@ impl Journal {
     }
 
     fn open_steps(&self) -> MutexGuard<'_, Vec<String>> {
-        self.open_steps
+        self.steps
+            .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,7 +195,7 @@ impl RunHost for Journal {
     }
 
     fn enter(&self, name: &str) -> Result<String, RecordRefused> {
-        let n = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        let n = self.steps.entered.fetch_add(1, Ordering::Relaxed) + 1;
         let node_id = format!("step:{name}#{n}");
         let enter = ledger::NodeEnter {
             node_id: node_id.clone(),
@@ -180,10 +232,9 @@ impl RunHost for Journal {
     }
 
     fn next_http_call(&self) -> HttpCallId {
-        let n = self.http_calls.fetch_add(1, Ordering::Relaxed) + 1;
         HttpCallId {
-            call_id: format!("http#{n}"),
-            node_id: self.open_steps().last().cloned().unwrap_or_default(),
+            call_id: self.calls.next("http"),
+            node_id: self.innermost_step(),
         }
     }
 

@@ -4,54 +4,145 @@ use futures_util::future::BoxFuture;
 
 use super::Journal;
 use crate::call::{Decision, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition};
-use crate::capability::{Capability, tool_matches};
-use crate::executor::{Answer, CallError, ModelAnswer, Provided};
+use crate::capability::Capability;
+use crate::executor::{Answer, CallError, ModelAnswer, Provided, RecordRefused};
+use crate::ledger::{CallFailure, Effect, Event, Origin};
+use crate::limits::LimitKey;
 
-impl Journal {
-    /// The refusal of a call that the policy does not allow.
-    pub(super) fn denied(&self, capability: String, wanted: &str) -> CallError {
-        CallError::Denied {
-            rule: self.policy.rule(&capability),
-            capability,
-            wanted: wanted.to_owned(),
-        }
-    }
+/// What the two lines of a call take beside what the guest gave and was given, so that a flood of empty
+/// ones ends too.
+const LINES_OVERHEAD_BYTES: usize = 2 * 256;
 
-    fn allows(&self, is_allowed: impl Fn(&Capability) -> bool) -> bool {
-        self.policy.effective.iter().any(is_allowed)
-    }
-}
-
-fn ready<T: Send + 'static>(error: CallError) -> Answer<'static, T> {
-    Box::pin(std::future::ready(Err(error)))
+/// The place of a call among what the run does, given when the guest makes it.
+#[derive(Debug, Clone)]
+pub(super) struct CallId {
+    /// Pairs the call with its answer.
+    pub(super) call_id: String,
+    /// The step in which it was made; empty outside of any.
+    pub(super) node_id: String,
 }
 
 impl Provided for Journal {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
-        Box::pin(std::future::ready(Vec::new()))
+        Box::pin(self.allowed_tools())
     }
 
-    fn call_tool<'a>(&'a self, name: &'a str, _arguments: &'a str) -> Answer<'a, ToolAnswer> {
-        let is_allowed = |capability: &Capability| matches!(capability, Capability::Tool { pattern } if tool_matches(pattern, name));
-        if self.allows(is_allowed) {
-            return ready(CallError::NotFound(name.to_owned()));
-        }
-        ready(self.denied(format!("tool:{name}"), name))
+    fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {
+        let id = self.next_call("tool");
+        Box::pin(self.tool(id, name, arguments))
     }
 
     fn ask_model(&self, request: ModelRequest) -> Answer<'_, ModelResponse> {
-        ready(self.denied(format!("llm:{}", request.model), &request.model))
+        let id = self.next_call("llm");
+        Box::pin(self.model(id, request))
     }
 
     fn start_model(&self, request: ModelRequest) -> Answer<'_, Box<dyn ModelAnswer>> {
-        ready(self.denied(format!("llm:{}", request.model), &request.model))
+        let id = self.next_call("llm");
+        Box::pin(self.model_stream(id, request))
     }
 
     fn ask_approval(&self, question: Question) -> Answer<'_, Decision> {
-        ready(self.denied("approval".to_owned(), &question.prompt))
+        let id = self.next_call("approval");
+        Box::pin(self.approval(id, question))
     }
 
-    fn call_skill<'a>(&'a self, skill: &'a str, _input: &'a str) -> Answer<'a, String> {
-        ready(self.denied(format!("skill:{skill}"), skill))
+    fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String> {
+        let id = self.next_call("skill");
+        Box::pin(self.skill(id, skill, input))
     }
+}
+
+impl Journal {
+    fn next_call(&self, kind: &'static str) -> CallId {
+        CallId {
+            call_id: self.calls.next(kind),
+            node_id: self.innermost_step(),
+        }
+    }
+
+    /// Refuses a call that the policy does not allow.
+    pub(super) fn check_allowed(
+        &self,
+        capability: &Capability,
+        wanted: &str,
+    ) -> Result<(), CallError> {
+        if self.policy().holds(capability) {
+            return Ok(());
+        }
+        let capability = capability.to_string();
+        Err(CallError::Denied {
+            rule: self.policy().rule(&capability),
+            capability,
+            wanted: wanted.to_owned(),
+        })
+    }
+
+    /// Counts what a call that is about to be made puts into the lines of the ledger.
+    pub(super) fn charge_call(&self, bytes: usize) -> Result<(), CallError> {
+        let bytes = bytes.saturating_add(LINES_OVERHEAD_BYTES);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let taken = self.cx.budget().take(LimitKey::GuestEventBytes, bytes);
+        taken.map_err(|reached| CallError::Exhausted(reached.to_string()))
+    }
+
+    /// Counts what an answer puts there. It is recorded whatever there was room for: the call was made.
+    pub(super) fn charge_answer(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let _the_next_call_is_refused = self.cx.budget().spend(LimitKey::GuestEventBytes, bytes);
+    }
+
+    /// Puts an event of a call on record before the call has its effect; durably, if a repetition would
+    /// do its work a second time.
+    pub(super) async fn record_call(
+        &self,
+        effect: Effect,
+        event: impl Into<Event>,
+    ) -> Result<(), CallError> {
+        let event = event.into();
+        let recorded = match effect {
+            Effect::Write => self.recorder.record_durable(Origin::Host, &event).await,
+            Effect::Read | Effect::Idempotent => self.recorder.record(Origin::Host, &event),
+        };
+        self.recorded(recorded).map_err(CallError::Unrecorded)?;
+        Ok(())
+    }
+
+    /// Puts the answer of a call on record. One that the ledger has no room for is left out, and the
+    /// guest does not get it either.
+    pub(super) fn record_answer(
+        &self,
+        event: impl Into<Event>,
+        without_answer: impl FnOnce(CallFailure) -> Event,
+    ) -> Result<(), CallError> {
+        match self.record(Origin::Host, event) {
+            Ok(_seq) => Ok(()),
+            Err(RecordRefused::Invalid { reason }) => {
+                let message = format!("the answer cannot be recorded: {reason}");
+                let failure = CallFailure::Exhausted {
+                    message: message.clone(),
+                };
+                let recorded = self.record(Origin::Host, without_answer(failure));
+                recorded.map_err(CallError::Unrecorded)?;
+                Err(CallError::Exhausted(message))
+            }
+            Err(refused @ RecordRefused::Unavailable) => Err(CallError::Unrecorded(refused)),
+        }
+    }
+}
+
+/// What is recorded of a call without an answer; none for one that ends the run instead.
+pub(super) fn failure(error: &CallError) -> Option<CallFailure> {
+    Some(match error.clone() {
+        CallError::NotFound(name) => CallFailure::NotFound { name },
+        CallError::Invalid(message) => CallFailure::Invalid { message },
+        CallError::Ambiguous(names) => CallFailure::Ambiguous { names },
+        CallError::Failed(message) => CallFailure::Failed { message },
+        CallError::TimedOut { limit_ms } => CallFailure::TimedOut { limit_ms },
+        CallError::Exhausted(message) => CallFailure::Exhausted { message },
+        CallError::Cancelled => CallFailure::Cancelled,
+        CallError::Denied { .. } | CallError::LimitReached(_) | CallError::Unrecorded(_) => {
+            return None;
+        }
+    })
 }

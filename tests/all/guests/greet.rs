@@ -77,15 +77,25 @@ fn the_first_event_says_what_the_run_was_held_to() {
 }
 
 #[test]
-fn input_that_does_not_fit_is_an_error_of_the_skill() {
+fn c40_input_that_does_not_fit_is_refused_before_the_guest_runs() {
     let home = Home::new(&[GREET]);
-    let (document, exit) = home.run_json("greet", &json!({ "nam": "Ada" }));
-    assert_eq!((exit, &document["code"]), (1, &json!("skill_error")));
-    assert!(
-        document["error"].as_str().unwrap().contains("nam"),
-        "{document}"
-    );
-    let completed = home.events_of(document["run_id"].as_str().unwrap(), "run_completed");
-    assert_eq!(completed[0]["payload"]["status"], "error");
-    assert_eq!(completed[0]["payload"]["output"]["code"], "invalid_input");
+    for (input, parts) in [
+        (json!({ "nam": "Ada" }), ["$: ", "'nam'"]),
+        (json!({ "name": 5 }), ["$.name: 5", "\"string\""]),
+        (json!({ "name": "" }), ["$.name: ", "1 character"]),
+    ] {
+        let (document, exit) = home.run_json("greet", &input);
+        assert_eq!((exit, &document["code"]), (2, &json!("invalid_input")));
+        let error = document["error"].as_str().unwrap();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        let run_id = document["run_id"].as_str().unwrap();
+        let kinds = home
+            .events(run_id)
+            .into_iter()
+            .map(|event| event["type"].clone());
+        let kinds: Vec<_> = kinds.collect();
+        assert_eq!(kinds, ["run_started", "error", "run_completed"]);
+        let explanation = home.skillrun(&["runs", "explain", "--json", run_id]).json();
+        assert_eq!(explanation["cause"]["kind"], "input");
+    }
 }

@@ -2,10 +2,13 @@
 
 mod calc;
 mod command;
+mod fan_out;
 mod fetch;
 mod greet;
+mod handoff;
 mod notes;
 mod probe;
+mod triage;
 
 /// Names a test of every guest, so that a guest without one does not compile.
 macro_rules! assert_each_is_tested {

@@ -14,6 +14,7 @@ use super::fake::{ok, runner_on, runner_with, skill};
 
 const ONE_AND_ONE: Admission = Admission {
     at_once_max: 1,
+    nested_max: 64,
     queue_max: 1,
 };
 

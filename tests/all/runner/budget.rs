@@ -196,6 +196,7 @@ fn c6_two_hundred_runs_at_once_are_queued_and_cancelled() {
     runtime.block_on(async {
         let bounds = Admission {
             at_once_max: 4,
+            nested_max: 64,
             queue_max: 196,
         };
         let (runner, _folder) = runner_of(("fuel", 1_000_000_000), bounds);

@@ -39,6 +39,7 @@ async fn a_run_inside_another_names_it_and_needs_no_place_of_its_own() {
     let runner = Arc::clone(&shared);
     let one = Admission {
         at_once_max: 1,
+        nested_max: 64,
         queue_max: 0,
     };
     let bench = runner_with(one, move |cx, _| nest(Arc::clone(&runner), cx, 3));

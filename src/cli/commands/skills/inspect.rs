@@ -13,6 +13,7 @@ use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, Limits};
+use crate::models::Models;
 use crate::registry::Registry;
 use crate::runner::{Executor, HttpOptions, OperationDescriptor, RefusedFunction, Terms};
 use crate::telemetry::chain;
@@ -62,6 +63,7 @@ pub(super) async fn inspect(
         config,
         &Clock::system(),
         HttpOptions::default(),
+        Models::new(),
     )?;
     let profile = executor.profile(name, &Terms::default())?;
     let descriptor = match registry.get(name) {

@@ -10,6 +10,7 @@ use crate::cli::printer::Printer;
 use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::models::Models;
 use crate::registry::{self, Finding, Position, Registry, Severity};
 use crate::runner::HttpOptions;
 use crate::telemetry::chain;
@@ -66,6 +67,7 @@ pub(super) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<O
         config,
         &Clock::system(),
         HttpOptions::default(),
+        Models::new(),
     )?;
     Ok(executor.describe(&name).await.err().map(|error| Found {
         severity: Severity::Error,

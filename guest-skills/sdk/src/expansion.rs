@@ -1,0 +1,51 @@
+//! What the expansion of `#[skill]` refers to. No part of the interface for authors.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Descriptor, SkillError, schema};
+
+/// What the function of a skill gives: `Result<Output, SkillError>`, also by another name.
+#[diagnostic::on_unimplemented(
+    message = "a skill gives `Result<Output, SkillError>`, not `{Self}`",
+    label = "not a result with an error that becomes a `SkillError`"
+)]
+pub trait Outcome {
+    /// The type of the result.
+    type Output;
+
+    /// With the error that the host is told.
+    ///
+    /// # Errors
+    /// The skill's own.
+    fn into_result(self) -> Result<Self::Output, SkillError>;
+}
+
+impl<T, E: Into<SkillError>> Outcome for Result<T, E> {
+    type Output = T;
+
+    fn into_result(self) -> Result<T, SkillError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// A descriptor with the schemas of the types.
+pub fn descriptor<Input, Output>(name: &str, version: &str, description: &str) -> Descriptor
+where
+    Input: DeserializeOwned + JsonSchema,
+    Output: Serialize + JsonSchema,
+{
+    let mut input = schema::of_input::<Input>();
+    // Whatever its cases are, a skill is given an object, and whoever offers it as a tool has to say so.
+    if let Value::Object(members) = &mut input
+        && !members.is_empty()
+    {
+        members.entry("type").or_insert_with(|| "object".into());
+    }
+    Descriptor::new(name, version, description).with_schemas(
+        &schema::text(&input),
+        &schema::text(&schema::of_output::<Output>()),
+    )
+}

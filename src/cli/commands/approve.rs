@@ -1,0 +1,107 @@
+//! `skillrun runs approve` and `skillrun runs approvals`.
+
+use crate::cli::args::{ApproveArgs, Choice};
+use crate::cli::display::{message, shown};
+use crate::cli::exit::Exit;
+use crate::cli::printer::Printer;
+use crate::cli::questions::described;
+use crate::clock::Clock;
+use crate::id::RunId;
+use crate::ledger::{
+    ApprovalDecision, ApprovalSource, Gate, LIST_RUNS_MAX, RunQuery, RunState, RunStatus, Store,
+};
+use crate::telemetry::chain;
+
+/// Answers a question of a run.
+pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
+    let decision = ApprovalDecision {
+        approved: args.decision == Choice::Approve,
+        reason: args.reason.unwrap_or_default(),
+        source: ApprovalSource::Cli,
+    };
+    let gate = store.decide(&args.run_id, args.approval.as_deref(), &decision)?;
+    if printer.json() {
+        printer.value(&gate)?;
+    } else {
+        let word = if decision.approved {
+            "approved"
+        } else {
+            "rejected"
+        };
+        let prompt = shown(gate.prompt.as_str());
+        printer.line(&format!("{word} {}: {prompt}", gate.approval_id))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Shows what runs wait for.
+pub(crate) fn approvals(
+    run_id: Option<RunId>,
+    store: &Store,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    let runs = match run_id {
+        Some(run_id) => vec![run_id],
+        None => waiting(store)?,
+    };
+    let mut open = Vec::new();
+    for run_id in runs {
+        match store.gates(&run_id) {
+            Ok(gates) => open.extend(gates.into_iter().filter(|gate| gate.decision.is_none())),
+            Err(error) => printer.note(&message("warning: ", &chain(&error))),
+        }
+    }
+    if printer.json() {
+        printer.value(&serde_json::json!({ "approvals": open }))?;
+        return Ok(Exit::Ok);
+    }
+    let now = Clock::system().now();
+    for gate in &open {
+        let asked = now
+            .unix_micros()
+            .saturating_sub(gate.asked_at.unix_micros());
+        let minutes = asked / 60_000_000;
+        printer.line(&format!(
+            "{}  asked {minutes} min ago, for {} s",
+            gate.run_id, gate.timeout_seconds
+        ))?;
+        show(gate, printer)?;
+    }
+    if open.is_empty() {
+        printer.note("no run waits for an approval");
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(gate: &Gate, printer: Printer) -> anyhow::Result<()> {
+    for line in described(gate) {
+        printer.line(&format!("  {line}"))?;
+    }
+    Ok(())
+}
+
+/// The runs that may wait for somebody.
+fn waiting(store: &Store) -> anyhow::Result<Vec<RunId>> {
+    let mut waiting = Vec::new();
+    for state in [
+        RunState::Running,
+        RunState::Ended(RunStatus::Suspended),
+        RunState::Ended(RunStatus::Interrupted),
+    ] {
+        let mut after = None;
+        loop {
+            let listing = store.list(&RunQuery {
+                state: Some(state),
+                after,
+                limit: LIST_RUNS_MAX,
+                ..RunQuery::default()
+            })?;
+            waiting.extend(listing.runs.into_iter().map(|run| run.run_id));
+            match listing.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(waiting)
+}

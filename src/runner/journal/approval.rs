@@ -1,0 +1,189 @@
+//! Questions to a person: asked, answered by whoever is first, and on record with what the answer is
+//! bound to.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::Journal;
+use super::provided::CallId;
+use crate::call::{Decision, Question};
+use crate::capability::Capability;
+use crate::config::{ApprovalPolicy, OnTimeout};
+use crate::executor::CallError;
+use crate::ledger::{
+    self, ApprovalDecision, ApprovalSource, Effect, Json, LogLevel, Origin, Store, StoreError,
+    decision_binding,
+};
+use crate::limits::LimitKey;
+use crate::telemetry::chain;
+
+/// Bytes of a question. Protects the person who has to read it.
+const PROMPT_BYTES_MAX: usize = 4 * 1024;
+/// How often it is looked whether another process has decided.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// The part of the time that a person has after which a warning is due, in percent.
+const WARN_AT_PERCENT: u64 = 80;
+const MS_PER_SECOND: u64 = 1000;
+
+/// A question that is on record.
+struct Asked {
+    approval_id: String,
+    binding: String,
+    timeout: Duration,
+    warn_at: Duration,
+}
+
+impl Journal {
+    pub(super) async fn approval(
+        &self,
+        id: CallId,
+        question: Question,
+    ) -> Result<Decision, CallError> {
+        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        let bytes = question.prompt.len();
+        if bytes > PROMPT_BYTES_MAX {
+            return Err(CallError::Invalid(format!(
+                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
+            )));
+        }
+        if question.timeout_ms == Some(0) {
+            let problem = "timeout-ms is 0: expected at least 1";
+            return Err(CallError::Invalid(problem.to_owned()));
+        }
+        let payload = Json::parse(&question.payload)
+            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
+        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
+        let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
+        let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
+        let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
+        let component = self.cx.profile().component_digest.as_deref();
+        let run_id = self.cx.run_id();
+        let binding = decision_binding(run_id, component, &question.prompt, payload.as_str());
+        let asked = Asked {
+            approval_id: id.call_id.clone(),
+            binding: binding.to_string(),
+            timeout: Duration::from_millis(timeout_ms),
+            warn_at: Duration::from_millis(warn_ms),
+        };
+        let request = ledger::ApprovalRequest {
+            approval_id: id.call_id.clone(),
+            node_id: Some(id.node_id.clone()),
+            prompt: question.prompt.into(),
+            payload: Some(payload),
+            binding: Some(asked.binding.clone()),
+            timeout_seconds: timeout_ms.div_ceil(MS_PER_SECOND),
+            warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
+        };
+        self.record_call(Effect::Write, request).await?;
+        let since = self.stopwatch();
+        let decision = self.decision(&asked).await?;
+        let response = ledger::ApprovalResponse {
+            approval_id: id.call_id.clone(),
+            node_id: Some(id.node_id),
+            approved: decision.approved,
+            reason: Some(decision.reason.clone().into()),
+            source: decision.source,
+            duration_micros: Some(since.elapsed_micros()),
+        };
+        self.record_call(Effect::Write, response).await?;
+        let store = self.cx.runner().store();
+        if let Err(error) = store.forget_filed(run_id, &id.call_id) {
+            tracing::warn!(%run_id, error = chain(&error), "cannot remove a decision that is on record");
+        }
+        Ok(Decision {
+            approved: decision.approved,
+            reason: decision.reason,
+            automatic: matches!(
+                decision.source,
+                ApprovalSource::Timeout | ApprovalSource::Auto
+            ),
+        })
+    }
+
+    async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
+        let by_policy = |approved, word: &str| ApprovalDecision {
+            approved,
+            reason: format!("every question of this run is answered with {word}"),
+            source: ApprovalSource::Auto,
+        };
+        match self.cx.profile().approvals.policy {
+            ApprovalPolicy::Yes => self.claim(asked, by_policy(true, "yes")).await,
+            ApprovalPolicy::No => self.claim(asked, by_policy(false, "no")).await,
+            ApprovalPolicy::Ask => {
+                let _not_wall_time = self.cx.budget().pause();
+                self.wait(asked).await
+            }
+        }
+    }
+
+    /// Waits until somebody has decided, or the time is over.
+    async fn wait(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
+        let (store, run_id) = (self.cx.runner().store(), self.cx.run_id());
+        let since = self.stopwatch();
+        let mut is_warned = false;
+        loop {
+            // Made before the look, so that a decision between the two is not missed.
+            let mut decided = pin!(store.decided());
+            let filed = store.filed(run_id, &asked.approval_id, &asked.binding);
+            if let Some(decision) = filed.map_err(|error| undecided(&error))? {
+                return Ok(decision);
+            }
+            let waited = since.elapsed();
+            let is_over = waited >= asked.timeout;
+            if is_over && self.cx.profile().approvals.on_timeout == OnTimeout::Reject {
+                let seconds = asked
+                    .timeout
+                    .as_millis()
+                    .div_ceil(u128::from(MS_PER_SECOND));
+                let decision = ApprovalDecision {
+                    approved: false,
+                    reason: format!("nobody answered within {seconds} s"),
+                    source: ApprovalSource::Timeout,
+                };
+                return self.claim(asked, decision).await;
+            }
+            if waited >= asked.warn_at && !std::mem::replace(&mut is_warned, true) {
+                self.warn(asked)?;
+            }
+            let _looked = tokio::time::timeout(LOOK_INTERVAL, decided.as_mut()).await;
+        }
+    }
+
+    fn warn(&self, asked: &Asked) -> Result<(), CallError> {
+        let (approval_id, waited) = (&asked.approval_id, asked.warn_at.as_secs());
+        tracing::warn!(run_id = %self.cx.run_id(), approval_id, "an approval waits for {waited} s");
+        let seconds = asked.timeout.as_secs();
+        let log = ledger::Log {
+            level: LogLevel::Warn,
+            message: format!("{approval_id} waits for {waited} of {seconds} s").into(),
+            ..ledger::Log::default()
+        };
+        self.record(Origin::Host, log)
+            .map_err(CallError::Unrecorded)?;
+        Ok(())
+    }
+
+    /// Decides without a person, unless one was first.
+    async fn claim(
+        &self,
+        asked: &Asked,
+        decision: ApprovalDecision,
+    ) -> Result<ApprovalDecision, CallError> {
+        let store: Store = self.cx.runner().store().clone();
+        let run_id = self.cx.run_id().clone();
+        let (approval_id, binding) = (asked.approval_id.clone(), asked.binding.clone());
+        let claim = move || {
+            let first = store.file(&run_id, &approval_id, &binding, &decision)?;
+            Ok::<_, StoreError>(first.unwrap_or(decision))
+        };
+        match tokio::task::spawn_blocking(claim).await {
+            Ok(decided) => decided.map_err(|error| undecided(&error)),
+            Err(_shut_down) => Err(CallError::Cancelled),
+        }
+    }
+}
+
+/// Fails closed: a question of which it cannot be read whether it was answered is not answered with yes.
+fn undecided(error: &StoreError) -> CallError {
+    CallError::Failed(format!("cannot tell what was decided: {}", chain(error)))
+}

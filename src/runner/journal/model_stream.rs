@@ -1,0 +1,171 @@
+//! An answer of a model that comes in pieces. The guest gets the pieces that are recorded, and no others:
+//! what a provider sends in crumbs is put together first.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Journal;
+use super::model::Asked;
+use super::provided::CallId;
+use crate::call::{ModelChunk, ModelRequest, Usage};
+use crate::clock::Stopwatch;
+use crate::executor::{Answer, CallError, ModelAnswer};
+use crate::ledger::{self, Origin};
+use crate::models::{ModelError, ModelStream};
+
+/// Bytes of text from which on a piece is handed over.
+const PIECE_BYTES: usize = 512;
+/// How long text is waited for that could be put together with what is there. Nobody who reads along
+/// sees it.
+const PIECE_WAIT: Duration = Duration::from_millis(100);
+/// Pieces that are read ahead of the guest. Protects the host's heap.
+const AHEAD_MAX: usize = 16;
+
+/// What a provider sent, and what the answer had taken by then.
+type Sent = (Result<ModelChunk, ModelError>, Usage);
+
+struct Streaming {
+    journal: Journal,
+    asked: Asked,
+    coming: mpsc::Receiver<Sent>,
+    _reading: AbortOnDropHandle<()>,
+    /// Text that was not handed over yet.
+    text: String,
+    /// What came after it.
+    next: Option<Result<ModelChunk, ModelError>>,
+    usage: Usage,
+    /// Pieces of text handed over.
+    pieces: u64,
+    /// The end is on record.
+    is_over: bool,
+}
+
+impl Journal {
+    pub(super) async fn model_stream(
+        &self,
+        id: CallId,
+        request: ModelRequest,
+    ) -> Result<Box<dyn ModelAnswer>, CallError> {
+        let asked = self.ask(id, &request, true).await?;
+        let stream = match self.models.start(&asked.name, request).await {
+            Ok(stream) => stream,
+            Err(error) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),
+        };
+        let (sender, coming) = mpsc::channel(AHEAD_MAX);
+        Ok(Box::new(Streaming {
+            journal: self.clone(),
+            asked,
+            coming,
+            _reading: AbortOnDropHandle::new(tokio::spawn(read(stream, sender))),
+            text: String::new(),
+            next: None,
+            usage: Usage::default(),
+            pieces: 0,
+            is_over: false,
+        }))
+    }
+}
+
+/// Passes on what comes until the end. It is a task of its own because waiting for a piece must be given
+/// up without losing half of it.
+async fn read(mut stream: Box<dyn ModelStream>, sender: mpsc::Sender<Sent>) {
+    loop {
+        let piece = stream.next().await;
+        let is_last = !matches!(piece, Ok(ModelChunk::Text(_) | ModelChunk::ToolUse(_)));
+        if sender.send((piece, stream.usage())).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+impl Streaming {
+    /// Waits until there is enough text for a piece, or something else.
+    async fn gather(&mut self) {
+        let mut since = None;
+        while self.next.is_none() && self.text.len() < PIECE_BYTES {
+            let sent = match &since {
+                None => self.coming.recv().await,
+                Some(since) => {
+                    let left = PIECE_WAIT.saturating_sub(Stopwatch::elapsed(since));
+                    match tokio::time::timeout(left, self.coming.recv()).await {
+                        Ok(sent) => sent,
+                        Err(_elapsed) => return,
+                    }
+                }
+            };
+            match sent {
+                Some((Ok(ModelChunk::Text(text)), usage)) => {
+                    self.usage = usage;
+                    self.text.push_str(&text);
+                    since.get_or_insert_with(|| self.journal.stopwatch());
+                }
+                Some((other, usage)) => {
+                    self.usage = usage;
+                    self.next = Some(other);
+                }
+                None => {
+                    let broken = "the answer broke off before its end".to_owned();
+                    self.next = Some(Err(ModelError::Failed(broken)));
+                }
+            }
+        }
+    }
+
+    fn piece(&mut self) -> Result<ModelChunk, CallError> {
+        let text = std::mem::take(&mut self.text);
+        self.journal.charge_answer(text.len());
+        let chunk = ledger::LlmChunk {
+            call_id: Some(self.asked.id.call_id.clone()),
+            index: self.pieces,
+            delta: text.as_str().into(),
+        };
+        self.pieces = self.pieces.saturating_add(1);
+        let recorded = self.journal.record(Origin::Host, chunk);
+        recorded.map_err(CallError::Unrecorded)?;
+        Ok(ModelChunk::Text(text))
+    }
+
+    async fn advance(&mut self) -> Result<Option<ModelChunk>, CallError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        self.gather().await;
+        if !self.text.is_empty() {
+            return self.piece().map(Some);
+        }
+        match self.next.take() {
+            Some(Ok(ModelChunk::Done(response))) => {
+                self.is_over = true;
+                let response = self.journal.answered(&self.asked, *response)?;
+                Ok(Some(ModelChunk::Done(Box::new(response))))
+            }
+            Some(Ok(chunk)) => Ok(Some(chunk)),
+            Some(Err(error)) => {
+                self.is_over = true;
+                Err(self
+                    .journal
+                    .unanswered(&self.asked, error.into(), &self.usage))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl ModelAnswer for Streaming {
+    fn next(&mut self) -> Answer<'_, Option<ModelChunk>> {
+        Box::pin(self.advance())
+    }
+
+    fn give_up(mut self: Box<Self>) -> Result<(), CallError> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Ok(());
+        }
+        let given_up = CallError::Cancelled;
+        match self.journal.unanswered(&self.asked, given_up, &self.usage) {
+            CallError::Cancelled => Ok(()),
+            error => Err(error),
+        }
+    }
+}
