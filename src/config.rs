@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits};
 
+pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
 };
-pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.

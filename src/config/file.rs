@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::model::{Aliases, Providers, Reader};
 use super::mcp_server::{self, McpServerSection};
+use super::model::{Aliases, Providers, Reader};
 use super::{
     Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
     Loading, SecretSource, SkillSettings,
