@@ -56,7 +56,7 @@ impl Questions {
             tokio::select! {
                 ended = &mut work => return ended,
                 _ = looks.tick() => self.look(),
-                line = next_line(&mut self.typed, self.shown.is_some()) => self.take(line),
+                line = next_line(&mut self.typed) => self.take(line),
             }
         }
     }
@@ -104,10 +104,12 @@ impl Questions {
         for line in described(&gate) {
             self.printer.note(&line);
         }
-        match &self.typed {
-            Some(_) => self
-                .printer
-                .note("approve? (y or n, and a reason behind it)"),
+        match &mut self.typed {
+            Some(typed) => {
+                while typed.try_recv().is_ok() {}
+                self.printer
+                    .note("approve? (y or n, and a reason behind it)");
+            }
             None => self.printer.note(&format!(
                 "waiting for: skillrun runs approve {} --decision approve",
                 self.run_id
@@ -122,6 +124,10 @@ impl Questions {
             self.typed = None;
             return;
         };
+        if self.shown.is_none() {
+            // It answers nothing, and must not answer the next question, which nobody has read yet.
+            return;
+        }
         let Some((approved, reason)) = parse(&line) else {
             self.printer.note("please answer y or n");
             return;
@@ -173,11 +179,11 @@ fn typed_lines() -> mpsc::Receiver<String> {
     typed
 }
 
-/// The next line that is typed; nothing while nobody is asked.
-async fn next_line(typed: &mut Option<mpsc::Receiver<String>>, is_asked: bool) -> Option<String> {
+/// The next line that is typed.
+async fn next_line(typed: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
     match typed {
-        Some(typed) if is_asked => typed.recv().await,
-        _ => std::future::pending().await,
+        Some(typed) => typed.recv().await,
+        None => std::future::pending().await,
     }
 }
 

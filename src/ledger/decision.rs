@@ -147,6 +147,15 @@ impl Store {
     }
 
     fn gates_and_phase(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
+        let (mut gates, phase) = self.recorded_gates(run_id)?;
+        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
+            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
+        }
+        Ok((gates, phase))
+    }
+
+    /// As the ledger alone has them.
+    fn recorded_gates(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
         let mut gates: Vec<Gate> = Vec::new();
         let mut state = State::default();
         let mut follower = self.follow(run_id, Position::default())?;
@@ -178,9 +187,6 @@ impl Store {
                 }
                 _ => {}
             }
-        }
-        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
-            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
         }
         Ok((gates, state.phase()))
     }
@@ -217,13 +223,37 @@ impl Store {
                 approval_id,
             });
         }
-        match self.file(run_id, &approval_id, &gate.binding, decision)? {
-            None => {
-                gate.decision = Some(decision.clone());
-                Ok(gate)
-            }
-            Some(first) => Err(DecideError::Decided { approval_id, first }),
+        if let Some(first) = self.file(run_id, &approval_id, &gate.binding, decision)? {
+            return Err(DecideError::Decided { approval_id, first });
         }
+        self.check_in_time(run_id, &approval_id, decision)?;
+        gate.decision = Some(decision.clone());
+        Ok(gate)
+    }
+
+    /// Whether a decision that was just filed is the one that counts. Since the question was looked at,
+    /// another may have been filed, put on record and removed, or the run have ended; the name is free
+    /// again then. Whatever is removed is on record before.
+    fn check_in_time(
+        &self,
+        run_id: &RunId,
+        approval_id: &str,
+        decision: &ApprovalDecision,
+    ) -> Result<(), DecideError> {
+        let (gates, phase) = self.recorded_gates(run_id)?;
+        let gate = choose(gates, run_id, Some(approval_id))?;
+        let approval_id = gate.approval_id.clone();
+        let late = match gate.decision {
+            Some(first) if first != *decision => DecideError::Decided { approval_id, first },
+            None if matches!(phase, Phase::Ended(_)) => DecideError::Over {
+                run_id: run_id.clone(),
+                approval_id,
+            },
+            // It is on record, or waits to be found.
+            Some(_) | None => return Ok(()),
+        };
+        self.forget_filed(run_id, &gate.approval_id)?;
+        Err(late)
     }
 
     /// Files a decision unless there is one, which is the answer then.

@@ -19,8 +19,13 @@ use crate::telemetry::chain;
 
 /// Bytes of a question. Protects the person who has to read it.
 const PROMPT_BYTES_MAX: usize = 4 * 1024;
-/// How often it is looked whether another process has decided.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked whether another process has decided: at first, and at the longest when the
+/// answer has been waited for for long. Looking is processor time of the run, which a day of it must not
+/// use up.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// The part of the time waited so far for which it is not looked again.
+const LOOK_PART: u32 = 50;
 /// The part of the time that a person has after which a warning is due, in percent.
 const WARN_AT_PERCENT: u64 = 80;
 const MS_PER_SECOND: u64 = 1000;
@@ -76,7 +81,18 @@ impl Journal {
         };
         self.record_call(Effect::Write, request).await?;
         let since = self.stopwatch();
-        let decision = self.decision(&asked).await?;
+        let decided = self.decision(&asked).await;
+        let is_filed = decided.is_ok();
+        let decision = match decided {
+            Ok(decision) => decision,
+            // Fails closed, and on record: the run goes on from here as it would from any other answer.
+            Err(CallError::Failed(reason)) => ApprovalDecision {
+                approved: false,
+                reason,
+                source: ApprovalSource::Auto,
+            },
+            Err(error) => return Err(error),
+        };
         let response = ledger::ApprovalResponse {
             approval_id: id.call_id.clone(),
             node_id: Some(id.node_id),
@@ -87,7 +103,8 @@ impl Journal {
         };
         self.record_call(Effect::Write, response).await?;
         let store = self.cx.runner().store();
-        if let Err(error) = store.forget_filed(run_id, &id.call_id) {
+        // What could not be read is left for whoever looks into it.
+        if is_filed && let Err(error) = store.forget_filed(run_id, &id.call_id) {
             tracing::warn!(%run_id, error = chain(&error), "cannot remove a decision that is on record");
         }
         Ok(Decision {
@@ -145,7 +162,7 @@ impl Journal {
             if waited >= asked.warn_at && !std::mem::replace(&mut is_warned, true) {
                 self.warn(asked)?;
             }
-            let _looked = tokio::time::timeout(LOOK_INTERVAL, decided.as_mut()).await;
+            let _looked = tokio::time::timeout(look_interval(waited), decided.as_mut()).await;
         }
     }
 
@@ -183,7 +200,32 @@ impl Journal {
     }
 }
 
+fn look_interval(waited: Duration) -> Duration {
+    (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
+}
+
 /// Fails closed: a question of which it cannot be read whether it was answered is not answered with yes.
 fn undecided(error: &StoreError) -> CallError {
     CallError::Failed(format!("cannot tell what was decided: {}", chain(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::look_interval;
+
+    #[test]
+    fn whoever_waits_for_long_looks_less_often() {
+        for (waited_ms, interval_ms) in [
+            (0, 100),
+            (5_000, 100),
+            (10_000, 200),
+            (50_000, 1_000),
+            (86_400_000, 1_000),
+        ] {
+            let interval = look_interval(Duration::from_millis(waited_ms));
+            assert_eq!(interval.as_millis(), interval_ms, "{waited_ms}");
+        }
+    }
 }
