@@ -44,19 +44,8 @@ impl Journal {
         id: CallId,
         question: Question,
     ) -> Result<Decision, CallError> {
-        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        let payload = self.check_question(&question)?;
         let bytes = question.prompt.len();
-        if bytes > PROMPT_BYTES_MAX {
-            return Err(CallError::Invalid(format!(
-                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
-            )));
-        }
-        if question.timeout_ms == Some(0) {
-            let problem = "timeout-ms is 0: expected at least 1";
-            return Err(CallError::Invalid(problem.to_owned()));
-        }
-        let payload = Json::parse(&question.payload)
-            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
         self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
         let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
         let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
@@ -115,6 +104,23 @@ impl Journal {
                 ApprovalSource::Timeout | ApprovalSource::Auto
             ),
         })
+    }
+
+    /// Checks whether it may be asked and can be, and gives its payload.
+    fn check_question(&self, question: &Question) -> Result<Json, CallError> {
+        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        let bytes = question.prompt.len();
+        if bytes > PROMPT_BYTES_MAX {
+            return Err(CallError::Invalid(format!(
+                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
+            )));
+        }
+        if question.timeout_ms == Some(0) {
+            let problem = "timeout-ms is 0: expected at least 1";
+            return Err(CallError::Invalid(problem.to_owned()));
+        }
+        Json::parse(&question.payload)
+            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))
     }
 
     async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
