@@ -27,8 +27,9 @@ impl Took {
     /// In words; nothing, where no model was asked.
     pub(crate) fn line(&self) -> Option<String> {
         (self.calls > 0).then(|| {
+            let calls = if self.calls == 1 { "call" } else { "calls" };
             format!(
-                "models   {} calls, {} tokens, {:.6} USD",
+                "models   {} {calls}, {} tokens, {:.6} USD",
                 self.calls, self.tokens, self.cost_usd
             )
         })
