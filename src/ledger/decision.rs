@@ -2,7 +2,8 @@
 //!
 //! A decision is a small file beside the ledger. It is made whole under another name and then given its
 //! own, which must be free: of two who decide at once one is first, and the other is told so. The run's
-//! writer finds the file, records the decision, and removes it. Nothing else about a question is kept
+//! writer finds the file and records the decision. The file stays as long as the ledger, so that nobody
+//! who began to decide before it was recorded comes first after it. Nothing else about a question is kept
 //! outside of the ledger.
 
 use std::io::{self, Read as _, Write as _};
@@ -289,13 +290,6 @@ impl Store {
                 "no decision about this question",
             ))),
         }
-    }
-
-    /// Removes the file of a decision that is on record.
-    pub(crate) fn forget_filed(&self, run_id: &RunId, approval_id: &str) -> Result<(), StoreError> {
-        let name = file_name(run_id, approval_id);
-        let folder = &self.0.folder;
-        unless_gone(folder.remove(&name)).map_err(|error| folder.failed("remove", &name, error))
     }
 
     /// Is ready when something was decided in this process, by [`Store::decide`].

@@ -172,7 +172,7 @@ impl SkillExecutor {
         } else {
             program.describe(Arc::clone(&cx.profile().limits)).await?
         };
-        contract::of(skill, &[said.input_schema, said.output_schema])
+        contract::of(skill, &[said.input_schema, said.output_schema]).await
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {
