@@ -1,11 +1,6 @@
 """Greets by name: the smallest skill that still shows a step, an event and a log line."""
 
-import json
-
-from componentize_py_types import Err
-from wit_world.imports import log, recorder, run
-
-from authoring import Failure, Skill, Step
+from skillrun_sdk import HostCallError, custom, log, run, skill, step
 
 INPUT_SCHEMA = {
     "type": "object",
@@ -21,31 +16,20 @@ OUTPUT_SCHEMA = {
 }
 
 
-class Handler(Skill):
-    name = "greet-py"
-    version = "0.1.0"
-    description = "Greets by name"
-    input_schema = INPUT_SCHEMA
-    output_schema = OUTPUT_SCHEMA
-
-    def answer(self, input: dict) -> dict:
-        with Step("compose"):
-            name = name_in(input)
-            greeting = f"Hello, {name}!"
-        log.write(log.Level.INFO, "composed a greeting", [])
-        # The greeting is the same whether or not it is on the record.
-        try:
-            recorder.emit(recorder.Event_Custom(recorder.Custom("greeted", json.dumps(name))))
-        except Err as error:
-            log.write(log.Level.WARN, f"cannot record: {error.value}", [])
-        return {"greeting": greeting, "run_id": run.id()}
-
-
-def name_in(input: dict) -> str:
-    name = input.get("name")
-    if not isinstance(name, str) or not name:
-        raise Failure("name is missing, empty or not a text", "invalid_input")
-    for key in input:
-        if key != "name":
-            raise Failure(f"{json.dumps(key)} is not known", "invalid_input")
-    return name
+@skill(
+    name="greet-py",
+    version="0.1.0",
+    description="Greets by name",
+    input_schema=INPUT_SCHEMA,
+    output_schema=OUTPUT_SCHEMA,
+)
+def greet(input: dict) -> dict:
+    with step("compose"):
+        greeting = f"Hello, {input['name']}!"
+    log.info("composed a greeting")
+    # The greeting is the same whether or not it is on the record.
+    try:
+        custom("greeted", input["name"])
+    except HostCallError as error:
+        log.warn(f"cannot record: {error}")
+    return {"greeting": greeting, "run_id": run.id()}

@@ -79,19 +79,20 @@ impl Home {
             assert!(inspected.status.success(), "{inspected:?}");
             Digest::of(&fs::read(guest.wasm).unwrap()).to_string()
         });
+        self.take_compiled(&shared, digest);
+    }
+
+    /// Copies what a component was compiled to from another home.
+    pub(crate) fn take_compiled(&self, other: &Path, digest: &str) {
         let cache = self.path().join("cache");
         DirBuilder::new()
             .mode(0o700)
             .recursive(true)
             .create(&cache)
             .unwrap();
-        for entry in fs::read_dir(shared.join("cache")).unwrap() {
+        for entry in fs::read_dir(other.join("cache")).unwrap() {
             let entry = entry.unwrap();
-            if entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(digest.as_str())
-            {
+            if entry.file_name().to_string_lossy().starts_with(digest) {
                 fs::copy(entry.path(), cache.join(entry.file_name())).unwrap();
             }
         }

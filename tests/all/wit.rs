@@ -1,11 +1,15 @@
 //! The WIT package that skills are built against: frozen, documented, and taken by the tools of each
 //! language that skills are written in.
 
+mod answering_host;
+mod answers;
 mod documented;
 pub(crate) mod examples;
 mod foreign;
+mod foreign_skill;
 mod frozen;
 mod generators;
+mod surface;
 
 use std::path::Path;
 use std::process::Command;

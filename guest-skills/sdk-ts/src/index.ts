@@ -1,0 +1,23 @@
+// Write skills for skillrun in TypeScript.
+//
+//     import { skill } from "skillrun-sdk";
+//
+//     export const handler = skill<{ name: string }>({
+//       name: "greet",
+//       version: "1.0.0",
+//       description: "Greets by name",
+//       run: ({ name }) => ({ greeting: `Hello, ${name}!` }),
+//     });
+
+export * as approval from "./approval";
+export { Failure, HostCallError, type HostErrorKind } from "./error";
+export * as handoff from "./handoff";
+export type { Json, JsonObject } from "./json";
+export * as llm from "./llm";
+export * as log from "./log";
+export * as recorder from "./recorder";
+export { custom, step } from "./recorder";
+export { type Outcome, values } from "./results";
+export * as run from "./run";
+export { type Skill, skill } from "./skill";
+export * as tools from "./tools";
