@@ -65,3 +65,37 @@ fn walk(project: &Path, folder: &Path, depth: usize, lines: &mut Vec<String>) ->
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{is, note, of};
+
+    #[test]
+    fn sources_that_change_are_seen_and_nothing_else_is() {
+        let project = tempfile::tempdir().unwrap();
+        let write = |path: &str| {
+            let path = project.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, path.to_string_lossy().as_bytes()).unwrap();
+        };
+        write("app.py");
+        write("target/skillrun/x");
+        let first = of(project.path());
+        assert!(first.is_some() && !is(project.path(), first.as_deref()));
+        note(project.path(), first.as_deref());
+        assert!(is(project.path(), first.as_deref()));
+        for path in ["dist/a/b", "tests/a.json", ".venv/c", "node_modules/d"] {
+            write(path);
+            assert_eq!(of(project.path()), first, "{path}");
+        }
+        write("vendor/sdk-py/e.py");
+        let second = of(project.path());
+        assert_ne!(second, first);
+        assert!(!is(project.path(), second.as_deref()));
+        write("Cargo.toml");
+        assert_eq!(of(project.path()), None);
+        assert!(!is(project.path(), None));
+    }
+}

@@ -64,7 +64,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("", "1:1", "EOF"),
         ("3", "1:1", "an object, or an array of objects"),
         ("{\n\"inputs\": {}}", "2:8", "unknown field `inputs`"),
-        ("{\"input\": []}", "1:12", "expected a JSON object"),
+        ("{\"input\": []}", "1:13", "expected a JSON object"),
         ("{\"grants\": [\"fs:ro:*=/a\"]}", "1:", "cannot be granted"),
         ("{\"grants\": [\"disk:/\"]}", "1:", "unknown capability"),
         ("{\"tools\": {\n\"a\": {\"texts\": \"\"}}}", "2:", "`texts`"),
