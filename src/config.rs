@@ -4,6 +4,8 @@
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
 mod file;
+mod mcp_server;
+mod model;
 mod secret;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits};
 
+pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
+pub use model::{
+    ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
+};
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.
@@ -67,8 +73,14 @@ pub struct Config {
     pub secrets: BTreeMap<String, SecretSource>,
     /// Outgoing requests.
     pub http: Http,
+    /// Servers whose tools skills may call, by name.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// How questions are answered.
     pub approvals: Approvals,
+    /// Who serves language models, by name.
+    pub model_providers: BTreeMap<String, ModelProviderSettings>,
+    /// What the operator calls models.
+    pub model_aliases: BTreeMap<String, ModelAlias>,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -305,6 +317,25 @@ impl Config {
         self.secrets.iter().map(read).collect()
     }
 
+    /// The keys of all providers of models that take one, by the name of the provider.
+    ///
+    /// # Errors
+    /// A key is not there or cannot be used.
+    pub fn read_model_keys(&self) -> Result<BTreeMap<String, ModelKey>, ConfigError> {
+        let read = |(name, settings): (&String, &ModelProviderSettings)| {
+            let source = settings.key.as_ref()?;
+            let key = ModelKey::read(&self.home, name, source, &self.secrets);
+            Some(match key {
+                Ok(key) => Ok((name.clone(), key)),
+                Err(problem) => Err(ConfigError::ModelKey {
+                    provider: name.clone(),
+                    problem,
+                }),
+            })
+        };
+        self.model_providers.iter().filter_map(read).collect()
+    }
+
     /// The certificates of `http.ca_file`, each in DER form.
     ///
     /// # Errors
@@ -388,6 +419,15 @@ pub enum ConfigError {
         #[source]
         problem: SecretError,
     },
+    /// The key of a provider of models has no value.
+    #[error("cannot use the key of model_providers.{provider} of {CONFIG_FILE}")]
+    ModelKey {
+        /// The provider's name.
+        provider: String,
+        /// Why not.
+        #[source]
+        problem: SecretError,
+    },
     /// The file of certificates has none, or something that is none.
     #[error("malformed http.ca_file {}: expected certificates in PEM form", path.display())]
     NoCertificates {
@@ -460,5 +500,25 @@ pub enum ConfigProblem {
         key: String,
         /// What should stand there.
         expected: &'static str,
+    },
+    /// A provider of models, or an alias, that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    Model {
+        /// The line of the value, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What should stand there.
+        expected: String,
+    },
+    /// A server that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    McpServer {
+        /// The line of the value, from 1, or that of its section.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What should stand there.
+        expected: String,
     },
 }

@@ -10,10 +10,14 @@ use tracing_subscriber::EnvFilter;
 /// The environment variable that selects what is logged, in the syntax of `tracing`'s `EnvFilter`.
 pub const LOG_VARIABLE: &str = "SKILLRUN_LOG";
 
+/// What is logged unless that variable is set. The MCP library prints whole messages of servers.
+const DEFAULT_FILTER: &str = "warn,rmcp=off";
+
 /// Installs the process-wide subscriber: lines on standard error, warnings and above unless
 /// `SKILLRUN_LOG` says otherwise. A subscriber that the embedder installed before stays.
 pub fn init() {
-    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter =
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     // The error means that the embedder has a subscriber already, which is the one to keep.
     let _kept = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -296,25 +296,31 @@ fn tool(part: Part<'_>) -> Result<Capability, Fault> {
     if !is_qualified && !pattern.contains('*') {
         return Err(part.fault("a tool as in server__name"));
     }
-    // Several stars in a row mean what one does.
+    Ok(Capability::Tool {
+        pattern: single_stars(pattern),
+    })
+}
+
+/// Several stars in a row mean what one does.
+fn single_stars(pattern: &str) -> String {
     let mut pattern = pattern.to_owned();
     while pattern.contains("**") {
         pattern = pattern.replace("**", "*");
     }
-    Ok(Capability::Tool { pattern })
+    pattern
 }
 
 fn llm(part: Part<'_>) -> Result<Capability, Fault> {
     let (provider, model) = part.divide('/', "a provider, / and a model")?;
-    let provider = provider.made_of("a provider of lower-case letters, digits and -._", |c| {
-        c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c)
+    let provider = provider.made_of("a provider of lower-case letters, digits and -._*", |c| {
+        c.is_ascii_lowercase() || c.is_ascii_digit() || "-._*".contains(c)
     })?;
-    let model = model.made_of("a model of letters, digits and -._:/@+", |c| {
-        c.is_ascii_alphanumeric() || "-._:/@+".contains(c)
+    let model = model.made_of("a model of letters, digits and -._:/@+*", |c| {
+        c.is_ascii_alphanumeric() || "-._:/@+*".contains(c)
     })?;
     Ok(Capability::Llm {
-        provider: provider.to_owned(),
-        model: model.to_owned(),
+        provider: single_stars(provider),
+        model: single_stars(model),
     })
 }
 
@@ -351,6 +357,8 @@ mod tests {
                 )),
             "tool:[A-Za-z0-9.-]{1,5}__[A-Za-z0-9_.-]{0,4}[*]?[A-Za-z0-9_.-]{1,4}",
             "llm:[a-z0-9._-]{1,8}/[A-Za-z0-9._:/@+-]{1,12}",
+            "llm:[a-z0-9._-]{0,4}[*]?[a-z0-9._-]{1,4}/[A-Za-z0-9._:/@+-]{0,6}[*]",
+            Just("llm:*/*".to_owned()),
             name.prop_map(|name| format!("skill:{name}")),
             Just("approval".to_owned()),
         ]
@@ -385,6 +393,7 @@ mod tests {
                 "net:https://api.example.com/v1#GET,POST",
             ),
             ("tool:a__***b**", "tool:a__*b*"),
+            ("llm:**/***gpt**", "llm:*/*gpt*"),
             ("net:http://[0:0::1]:80/#GET", "net:http://[::1]/#GET"),
             (
                 "net:http://127.0.0.1:8080/#GET",
@@ -430,6 +439,9 @@ mod tests {
             ("tool:a__b c", 10, "letters"),
             ("llm:gpt", 8, "model"),
             ("llm:/gpt", 5, "provider"),
+            ("llm:*", 6, "model"),
+            ("llm:Open*/gpt", 5, "lower-case"),
+            ("llm:*/gpt?", 10, "letters"),
             ("skill:Greet", 7, "a-z"),
             ("skill:a--b", 9, "two hyphens"),
             ("skill:-a", 7, "letter"),

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use address::address_class;
-pub use policy::{Grant, GrantSource, Policy, tool_matches};
+pub use policy::{Grant, GrantSource, Policy, model_matches, tool_matches};
 pub use request::{RequestDenied, Target, TargetError};
 pub use skill_name::{SkillName, SkillNameError};
 
@@ -65,11 +65,11 @@ pub enum Capability {
         /// The pattern: letters, digits, `_`, `-`, `.` and `*`.
         pattern: String,
     },
-    /// `llm:provider/model`: one model.
+    /// `llm:provider/model`: language models; a `*` stands for any characters, in either of the two.
     Llm {
-        /// Who serves the model: lower-case letters, digits, `-`, `.` and `_`.
+        /// Who serves the model: a pattern of lower-case letters, digits, `-`, `.`, `_` and `*`.
         provider: String,
-        /// The model, as that provider spells it.
+        /// The model, as that provider spells it, or a pattern of such names.
         model: String,
     },
     /// `skill:name`: handing work to one other skill.

@@ -108,21 +108,29 @@ fn effective<'a>(
 impl Capability {
     /// What both allow, if that is anything: never more than either.
     ///
-    /// Of two patterns of tools of which neither covers the other there is none, also where some tool
-    /// fits both: that set has no pattern of its own, and a wider one would be more than was granted.
+    /// Of two patterns of which neither covers the other there is none, also where some name fits both:
+    /// that set has no pattern of its own, and a wider one would be more than was granted.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Fs { .. }, Self::Fs { .. }) => folder(self, other),
             (Self::Net(a), Self::Net(b)) => a.intersection(b).map(Self::Net),
             (Self::Tool { pattern: a }, Self::Tool { pattern: b }) => {
-                let narrower = match (covers(a, b), covers(b, a)) {
-                    (true, _) => b,
-                    (_, true) => a,
-                    _ => return None,
-                };
-                let pattern = narrower.clone();
+                let pattern = narrower(a, b)?.clone();
                 Some(Self::Tool { pattern })
             }
+            (
+                Self::Llm {
+                    provider: provider_a,
+                    model: model_a,
+                },
+                Self::Llm {
+                    provider: provider_b,
+                    model: model_b,
+                },
+            ) => Some(Self::Llm {
+                provider: narrower(provider_a, provider_b)?.clone(),
+                model: narrower(model_a, model_b)?.clone(),
+            }),
             _ => (self == other).then(|| self.clone()),
         }
     }
@@ -229,6 +237,15 @@ pub(super) fn prefix_covers(prefix: &str, path: &str) -> bool {
     }
 }
 
+/// Of two patterns the one that the other covers.
+fn narrower<'p>(a: &'p String, b: &'p String) -> Option<&'p String> {
+    match (covers(a, b), covers(b, a)) {
+        (true, _) => Some(b),
+        (_, true) => Some(a),
+        _ => None,
+    }
+}
+
 /// Whether every name that fits `narrow` fits `wide` as well. A `*` stands for any characters, and a
 /// `*` in `narrow` can only be met by one in `wide`.
 fn covers(wide: &str, narrow: &str) -> bool {
@@ -261,6 +278,14 @@ pub fn tool_matches(pattern: &str, name: &str) -> bool {
     !name.contains('*') && covers(pattern, name)
 }
 
+/// Whether a model, as `provider/model`, fits the two patterns of `llm:`.
+pub fn model_matches(provider_pattern: &str, model_pattern: &str, name: &str) -> bool {
+    let Some((provider, model)) = name.split_once('/') else {
+        return false;
+    };
+    tool_matches(provider_pattern, provider) && tool_matches(model_pattern, model)
+}
+
 impl FsAccess {
     /// As it stands in the grammar.
     pub fn as_str(self) -> &'static str {
@@ -275,7 +300,7 @@ impl FsAccess {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Capability, Grant, GrantSource, Policy, covers, tool_matches};
+    use super::{Capability, Grant, GrantSource, Policy, covers, model_matches, tool_matches};
 
     fn policy(requested: &[&str], granted: &[&str]) -> Policy {
         let parse = |text: &&str| text.parse::<Capability>().unwrap();
@@ -329,6 +354,12 @@ mod tests {
             ("tool:s__*", "tool:s__read_*", Some("tool:s__read_*")),
             ("tool:s__read", "tool:*__*", Some("tool:s__read")),
             ("tool:s__a*", "tool:s__*b", None),
+            ("llm:*/*", "llm:a/gpt-*", Some("llm:a/gpt-*")),
+            ("llm:a/gpt-5", "llm:*/*", Some("llm:a/gpt-5")),
+            // Each of the two parts is the narrower one, whichever side it is on.
+            ("llm:*/gpt-5", "llm:a/gpt-*", Some("llm:a/gpt-5")),
+            ("llm:a/*", "llm:b/*", None),
+            ("llm:*/gpt-*", "llm:*/*-mini", None),
         ] {
             let policy = policy(&[asked], &[given]);
             let expected: Vec<String> = got.map(str::to_owned).into_iter().collect();
@@ -371,6 +402,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_model_fits_by_provider_and_by_name() {
+        for (provider, model, name, fits) in [
+            ("*", "*", "openai/gpt-5", true),
+            ("openai", "gpt-*", "openai/gpt-5", true),
+            ("openai", "gpt-*", "openai/o3", false),
+            ("open*", "*", "closed/gpt-5", false),
+            // The first slash divides; the model may have more of them.
+            ("router", "openai/*", "router/openai/gpt-5", true),
+            ("*", "*", "gpt-5", false),
+            ("*", "*", "openai/*", false),
+            ("*", "*", "*/gpt-5", false),
+        ] {
+            assert_eq!(model_matches(provider, model, name), fits, "{name}");
+        }
+    }
+
     /// Capabilities of few words, so that two of them often meet.
     fn capability() -> impl Strategy<Value = Capability> {
         let dir = || "(/[ab]){1,3}";
@@ -392,8 +440,9 @@ mod tests {
                 format!("net:{scheme}://{host}{port}{path}#{methods}")
             });
         let tool = "[ab*]{1,2}__[ab*]{1,3}".prop_map(|pattern| format!("tool:{pattern}"));
-        let other = "(env:[AB]|secret:[AB]|llm:a/[ab]|skill:[ab]|approval)";
-        prop_oneof![fs, net, tool, other].prop_map(|text: String| {
+        let llm = "llm:[ab*]{1,2}/[ab*]{1,3}";
+        let other = "(env:[AB]|secret:[AB]|skill:[ab]|approval)";
+        prop_oneof![fs, net, tool, llm, other].prop_map(|text: String| {
             text.parse()
                 .unwrap_or_else(|error| panic!("{text}: {error}"))
         })
@@ -442,6 +491,9 @@ mod tests {
                     && rule.methods.iter().any(|known| known.as_str() == method)
             }
             (Capability::Tool { pattern }, Some(("tool", name))) => tool_matches(pattern, name),
+            (Capability::Llm { provider, model }, Some(("llm", name))) => {
+                model_matches(provider, model, name)
+            }
             (other, None) => other.to_string() == sample,
             _ => false,
         }
@@ -475,7 +527,17 @@ mod tests {
         );
         samples.extend(
             [
-                "env:A", "env:B", "secret:A", "secret:B", "llm:a/a", "llm:a/b", "skill:a",
+                "llm a/a",
+                "llm a/b",
+                "llm b/ab",
+                "llm ab/aba",
+                "llm bb/bbb",
+                "llm aa/a",
+                "env:A",
+                "env:B",
+                "secret:A",
+                "secret:B",
+                "skill:a",
                 "approval",
             ]
             .map(str::to_owned),

@@ -2,11 +2,13 @@
 
 use super::exit::Refused;
 use crate::clock::Clock;
-use crate::config::{Admission, CONFIG_FILE, Config};
+use crate::config::{Admission, CONFIG_FILE, Config, Secret};
 use crate::ledger::{Store, StoreError, StoreOptions};
+use crate::models::Models;
 use crate::registry::Registry;
 use crate::runner::{EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
 use crate::telemetry::chain;
+use crate::tools::Toolbox;
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
 const INSTANCES_MAX: usize = 16;
@@ -19,8 +21,8 @@ pub(crate) fn store(config: &Config, clock: &Clock) -> Result<Store, StoreError>
     })
 }
 
-/// How a run makes requests: with the secrets, which stay out of every ledger of `store` from now on.
-pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
+/// The secrets, which stay out of every ledger of `store` from now on.
+fn secrets(config: &Config, store: &Store) -> anyhow::Result<Vec<Secret>> {
     let secrets = config.read_secrets()?;
     for secret in &secrets {
         store
@@ -30,11 +32,7 @@ pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions
                 Refused::usage(format!("cannot use {section}: {}", chain(&error)))
             })?;
     }
-    Ok(HttpOptions {
-        secrets,
-        ca_certificates: config.read_ca_file()?,
-        ..HttpOptions::from(&config.http)
-    })
+    Ok(secrets)
 }
 
 /// What one command admits: as many runs as there are instances for.
@@ -47,16 +45,59 @@ pub(crate) fn admission(config: &Config) -> Admission {
     }
 }
 
+/// Who serves models: with their keys, which stay out of every ledger of `store` from now on.
+fn models(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Models> {
+    let keys = config.read_model_keys()?;
+    for (provider, key) in &keys {
+        store.redact(key.name(), key.value()).map_err(|error| {
+            let section = format!("the key of model_providers.{provider} of {CONFIG_FILE}");
+            Refused::usage(format!("cannot use {section}: {}", chain(&error)))
+        })?;
+    }
+    let certificates = config.read_ca_file()?;
+    Ok(Models::from_config(config, &keys, certificates, clock))
+}
+
+/// What skills can reach outside, if they may; nothing by default.
+#[derive(Default)]
+pub(crate) struct Outside {
+    http: HttpOptions,
+    models: Models,
+    pub(crate) tools: Toolbox,
+}
+
+/// Everything outside that the operator configured.
+pub(crate) fn outside(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Outside> {
+    let http = http(config, store)?;
+    let certificates = http.ca_certificates.clone();
+    Ok(Outside {
+        tools: Toolbox::from_config(config, &http.secrets, certificates),
+        models: models(config, store, clock)?,
+        http,
+    })
+}
+
+/// How a run makes requests.
+pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
+    Ok(HttpOptions {
+        secrets: secrets(config, store)?,
+        ca_certificates: config.read_ca_file()?,
+        ..HttpOptions::from(&config.http)
+    })
+}
+
 /// What carries runs out.
 pub(crate) fn executor(
     registry: Registry,
     config: &Config,
     clock: &Clock,
-    http: HttpOptions,
+    outside: Outside,
 ) -> Result<SkillExecutor, EngineError> {
     SkillExecutor::new(SkillExecutorOptions {
         instances_max: INSTANCES_MAX,
-        http,
+        http: outside.http,
+        models: outside.models,
+        tools: outside.tools,
         ..SkillExecutorOptions::from_config(config, registry, clock.clone())
     })
 }

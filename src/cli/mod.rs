@@ -16,6 +16,7 @@ mod questions;
 mod skill_source;
 mod table;
 mod timeline;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -2,27 +2,47 @@
 
 use super::display::shown;
 use crate::clock::Timestamp;
-use crate::ledger::{Event, Json, Origin, Record};
+use crate::ledger::{CallFailure, CallPhase, Event, Json, LlmCall, Origin, Record, ToolResult};
+
+/// Steps within steps that a line moves to the right for.
+const DEPTH_SHOWN_MAX: usize = 16;
 
 /// Lays out records in the order in which they come.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    start: Option<Timestamp>,
+    layout: Layout,
     depth: usize,
 }
 
 impl Timeline {
     /// One record as a line: seconds since the first one, type, and what it says.
     pub(crate) fn line(&mut self, record: &Record) -> String {
+        let event = record.event();
+        if matches!(event, Event::NodeExit(_)) {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        let line = self.layout.line(record, self.depth, &described(&event));
+        if matches!(event, Event::NodeEnter(_)) {
+            self.depth += 1;
+        }
+        line
+    }
+}
+
+/// Where the columns of a line are.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    start: Option<Timestamp>,
+}
+
+impl Layout {
+    /// One record as a line with this text, so far to the right.
+    pub(crate) fn line(&mut self, record: &Record, depth: usize, text: &str) -> String {
         let start = *self.start.get_or_insert(record.time);
         let micros = record
             .time
             .unix_micros()
             .saturating_sub(start.unix_micros());
-        let event = record.event();
-        if matches!(event, Event::NodeExit(_)) {
-            self.depth = self.depth.saturating_sub(1);
-        }
         let kind = match record.origin {
             Origin::Host => shown(&record.kind),
             Origin::Guest => format!("{} (guest)", shown(&record.kind)),
@@ -31,13 +51,10 @@ impl Timeline {
             "{:>4} {:>10}  {}{:<22}  {}",
             record.seq,
             seconds(micros),
-            "  ".repeat(self.depth.min(16)),
+            "  ".repeat(depth.min(DEPTH_SHOWN_MAX)),
             kind,
-            describe(&event),
+            text,
         );
-        if matches!(event, Event::NodeEnter(_)) {
-            self.depth += 1;
-        }
         line.trim_end().to_owned()
     }
 }
@@ -58,7 +75,8 @@ pub(crate) fn duration(micros: u64) -> String {
     }
 }
 
-fn describe(event: &Event) -> String {
+/// What an event says, on one line.
+pub(crate) fn described(event: &Event) -> String {
     match event {
         Event::RunStarted(e) => format!("{} {}", shown(&e.skill), json(&e.input)),
         Event::RunResumed(e) => format!("attempt {}", e.attempt),
@@ -82,13 +100,8 @@ fn describe(event: &Event) -> String {
             )
         }
         Event::ToolCall(e) => format!("{} {}", shown(&e.name), json(&e.arguments)),
-        Event::ToolResult(e) => {
-            let failed = if e.is_error { "failed " } else { "" };
-            format!(
-                "{failed}{}",
-                e.output.as_ref().map(json).unwrap_or_default()
-            )
-        }
+        Event::ToolResult(e) => tool_result(e),
+        Event::LlmCall(e) if e.phase == Some(CallPhase::Result) => llm_result(e),
         Event::LlmCall(e) => format!("{}/{}", shown(&e.provider), shown(&e.model)),
         Event::LlmChunk(e) => shown(e.delta.as_str()),
         Event::StructuredOutput(e) => json(&e.output),
@@ -126,6 +139,28 @@ fn describe(event: &Event) -> String {
         ),
         Event::Unknown { payload, .. } => json(payload),
     }
+}
+
+fn tool_result(result: &ToolResult) -> String {
+    let failed = if result.is_error { "failed " } else { "" };
+    let output = result.output.as_ref().map(json).unwrap_or_default();
+    format!("{failed}{}{output}", failure(result.error.as_ref()))
+}
+
+fn llm_result(call: &LlmCall) -> String {
+    let failed = if call.is_error { "failed " } else { "" };
+    let failure = failure(call.error.as_ref());
+    let prompt = call.prompt_tokens.unwrap_or(0);
+    let output = call.output_tokens.unwrap_or(0);
+    let cost = call.cost_usd.map(|cost| format!(", {cost} USD"));
+    let cost = cost.unwrap_or_default();
+    format!("{failed}{failure}{prompt}+{output} tokens{cost}")
+}
+
+/// Why a call has no answer.
+fn failure(error: Option<&CallFailure>) -> String {
+    let spelled = error.and_then(|error| Json::from_serialize(error).ok());
+    spelled.map_or_else(String::new, |spelled| format!("{} ", json(&spelled)))
 }
 
 fn json(value: &Json) -> String {

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::mcp_server::{self, McpServerSection};
+use super::model::{Aliases, Providers, Reader};
 use super::{
     Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
     Loading, SecretSource, SkillSettings,
@@ -51,7 +53,10 @@ struct File {
     skills: BTreeMap<SkillName, SkillSection>,
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
+    mcp_servers: BTreeMap<String, toml::Spanned<McpServerSection>>,
     approvals: Approvals,
+    model_providers: Providers,
+    model_aliases: Aliases,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,7 +75,7 @@ struct EngineSection {
 }
 
 /// A number that may be left out, with its place.
-type Number = Option<toml::Spanned<u64>>;
+pub(super) type Number = Option<toml::Spanned<u64>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -115,6 +120,13 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         place.secret(&name, &source)?;
         secrets.insert(name, source.into_inner());
     }
+    let models = Reader {
+        place: Place(text),
+        secrets: &secrets,
+    };
+    let model_providers = models.providers(file.model_providers)?;
+    let model_aliases = models.aliases(file.model_aliases, &model_providers)?;
+    let mcp_servers = mcp_server::servers(&place, file.mcp_servers, &secrets)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -127,15 +139,19 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         },
         secrets,
         http: file.http,
+        mcp_servers,
         approvals: file.approvals,
+        model_providers,
+        model_aliases,
     })
 }
 
 /// The text of a configuration, in which values have their place.
-struct Place<'t>(&'t str);
+pub(super) struct Place<'t>(&'t str);
 
 impl Place<'_> {
-    fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
+    /// The line of a value, from 1.
+    pub(super) fn line<T>(&self, spanned: &toml::Spanned<T>) -> usize {
         let before = self.0.get(..spanned.span().start).unwrap_or_default();
         before.matches('\n').count() + 1
     }
@@ -369,6 +385,19 @@ mod tests {
                 "engine.compile_time_ms = 600001 is out of range: expected 1 to 600000",
             ),
             ("[engine]\ncompile_time = 1", "compile_time"),
+            (
+                "[model_providers.a]\napi = \"soap\"\nurl = \"http://a\"",
+                "line 2",
+            ),
+            ("[model_providers.a]\napi = \"openai\"", "url"),
+            (
+                "[model_aliases]\n\"a/b\" = \"c/d\"",
+                "line 2: model_aliases.a/b",
+            ),
+            (
+                "[model_aliases]\na = \"c/d\"",
+                "line 2: model_aliases.a: expected provider/model",
+            ),
         ] {
             let problem = chain(&parse(text).unwrap_err());
             assert!(problem.contains(part), "{text:?}: {problem}");

@@ -38,24 +38,7 @@ impl Secret {
     /// # Errors
     /// It is not there, or no header field can have it.
     pub fn read(home: &Path, name: &str, source: &SecretSource) -> Result<Self, SecretError> {
-        let value = match (&source.file, &source.env) {
-            (Some(file), _) => read_file(&home.join(file))?,
-            (None, Some(variable)) => std::env::var(variable).map_err(|_| SecretError::NotSet {
-                variable: variable.clone(),
-            })?,
-            (None, None) => return Err(SecretError::Malformed),
-        };
-        let bytes_max = usize::try_from(SECRET_BYTES_MAX).unwrap_or(usize::MAX);
-        if !(SECRET_BYTES_MIN..=bytes_max).contains(&value.len()) {
-            return Err(SecretError::Length { bytes: value.len() });
-        }
-        if !value
-            .bytes()
-            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
-            || value.trim() != value
-        {
-            return Err(SecretError::NotPrintable);
-        }
+        let value = read_value(home, source.file.as_ref(), source.env.as_ref())?;
         let place = format!("net:{}#GET", source.url).parse();
         let (Ok(Capability::Net(place)), Ok(header), Ok(mut field)) = (
             place,
@@ -109,6 +92,30 @@ impl Secret {
     pub fn narrowness(&self) -> usize {
         self.place.path_prefix.len()
     }
+}
+
+/// A value that a header field can have, from a file or from a variable. A relative file lies in `home`.
+pub(super) fn read_value(
+    home: &Path,
+    file: Option<&PathBuf>,
+    variable: Option<&String>,
+) -> Result<String, SecretError> {
+    let value = match (file, variable) {
+        (Some(file), _) => read_file(&home.join(file))?,
+        (None, Some(variable)) => std::env::var(variable).map_err(|_| SecretError::NotSet {
+            variable: variable.clone(),
+        })?,
+        (None, None) => return Err(SecretError::Malformed),
+    };
+    let bytes_max = usize::try_from(SECRET_BYTES_MAX).unwrap_or(usize::MAX);
+    if !(SECRET_BYTES_MIN..=bytes_max).contains(&value.len()) {
+        return Err(SecretError::Length { bytes: value.len() });
+    }
+    let is_printable = |byte| byte == b' ' || u8::is_ascii_graphic(&byte);
+    if !value.bytes().all(is_printable) || value.trim() != value {
+        return Err(SecretError::NotPrintable);
+    }
+    Ok(value)
 }
 
 fn read_file(path: &Path) -> Result<String, SecretError> {

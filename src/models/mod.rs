@@ -3,17 +3,36 @@
 //! [`Models`] finds the provider of a model by name, asks it, and says what the answer cost. It knows
 //! no policy and keeps no record.
 
+mod anthropic;
+mod assembly;
 mod error;
+mod events;
+mod openai;
+mod prices;
 mod provider;
+mod question;
+mod recorded;
+mod refusal;
+mod remote;
+mod retry;
+mod wire;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::call::{ModelRequest, ModelResponse};
+use crate::clock::Clock;
+use crate::config::{Config, ModelKey};
 
 pub use error::ModelError;
 pub use provider::{ModelProvider, ModelStream};
+pub use recorded::{parse_answer, parse_stream};
+
+use remote::Remote;
 
 /// Which model, and who serves it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +62,35 @@ impl Models {
     /// No provider at all.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The providers and aliases of a configuration. Nothing is connected to before the first question.
+    ///
+    /// `keys` are those of [`Config::read_model_keys`], by the name of the provider; whoever has them keeps
+    /// them out of ledgers, which `Store::redact` does. `ca_certificates` are those of
+    /// [`Config::read_ca_file`], which are trusted beside those of the system.
+    pub fn from_config(
+        config: &Config,
+        keys: &BTreeMap<String, ModelKey>,
+        ca_certificates: Vec<Vec<u8>>,
+        clock: &Clock,
+    ) -> Self {
+        let ca_certificates: Arc<[Vec<u8>]> = ca_certificates.into();
+        let mut models = Self::new();
+        for (name, settings) in &config.model_providers {
+            let key = keys.get(name).cloned();
+            let certificates = Arc::clone(&ca_certificates);
+            let remote = Remote::new(name, settings, key, certificates, clock.clone());
+            models = models.with_provider(name, Arc::new(remote));
+        }
+        for (alias, model) in &config.model_aliases {
+            let name = ModelName {
+                provider: model.provider.clone(),
+                model: model.model.clone(),
+            };
+            models = models.with_alias(alias, name);
+        }
+        models
     }
 
     /// Adds a provider under the name that stands before the `/` of `llm:provider/model`. One of that

@@ -61,7 +61,11 @@ impl Dispatch {
             () = shutdown.cancelled() => Ended::Interrupted,
             ended = work => ended,
         };
-        drop(runs_inside);
+        match &ended {
+            // Runs inside this one see the shutdown themselves, and are interrupted like it.
+            Ended::Interrupted => drop(runs_inside.disarm()),
+            _ => drop(runs_inside),
+        }
         let asked_micros = asked.elapsed_micros();
         let queued_micros = if is_queued {
             admitted_micros.unwrap_or(asked_micros)

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::Config;
+use crate::config::{Config, ModelKeySource};
 
 /// The files and folders of a configuration that are kept from skills.
 pub(super) fn of(config: &Config) -> Vec<PathBuf> {
@@ -15,7 +15,12 @@ pub(super) fn of(config: &Config) -> Vec<PathBuf> {
         config.cache_dir(),
     ];
     let secrets = config.secrets.values().filter_map(|s| s.file.as_ref());
-    let named = secrets.chain(&config.http.ca_file);
+    let keys = config.model_providers.values();
+    let keys = keys.filter_map(|provider| match &provider.key {
+        Some(ModelKeySource::File(file)) => Some(file),
+        _ => None,
+    });
+    let named = secrets.chain(keys).chain(&config.http.ca_file);
     paths.extend(named.map(|file| config.home.join(file)));
     paths
 }

@@ -1,5 +1,6 @@
 //! Why a tool did not answer, and why one cannot be offered.
 
+use super::server::{LINE_BYTES_MAX, REQUESTS_MAX};
 use crate::schema::SchemaError;
 
 /// Bytes of a tool's name, its server's included. Protects ledgers and listings, which show it whole.
@@ -54,6 +55,32 @@ pub enum ToolNameError {
         name: String,
         /// Why not.
         source: SchemaError,
+    },
+}
+
+/// Why what an MCP server wrote ends the connection. No message holds any of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// It is longer than any message may be.
+    #[error("it wrote a message that is too long: expected at most {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// It has too many parts.
+    #[error("it wrote a message of too many values: expected at most {max}")]
+    TooManyValues {
+        /// How many there may be.
+        max: usize,
+    },
+    /// It is something else.
+    #[error("it wrote a line to standard output that is no JSON-RPC message")]
+    NoMessage,
+    /// It asks, and does not take the answers.
+    #[error("it sent more than {REQUESTS_MAX} requests and took no answer")]
+    Unanswered,
+    /// It cannot be read.
+    #[error("its standard output cannot be read: {reason}")]
+    Unreadable {
+        /// What the operating system said.
+        reason: String,
     },
 }
 

@@ -37,6 +37,18 @@ fs:rw:*=/d                 |                 |                 | fs:rw:D=/e     
 fs:rw:*=/d                 | fs:ro:D=/d      |                 | fs:rw:D/sub=/d  | fs:ro:D=/d;fs:rw:D/sub=/d | read | load_error
 fs:rw:D=/d                 |                 |                 | fs:rw:D/sub=/d/sub | fs:rw:D/sub=/d/sub | write | skill_error
 fs:ro:*=/d                 |                 |                 | fs:ro:D/none=/d | fs:ro:D/none=/d | noop  | load_error
+tool:a__*                  |                 |                 |                 |                 | tool  | denied
+                           | tool:a__*       |                 |                 |                 | tool  | denied
+tool:a__*                  | tool:*          |                 |                 | tool:a__*       | tool  | ok
+tool:a__*                  |                 | tool:a__b       |                 | tool:a__b       | tool  | ok
+tool:a__c                  |                 |                 | tool:a__*       | tool:a__c       | tool  | denied
+llm:*/*                    |                 |                 |                 |                 | model | denied
+llm:*/*                    | llm:x/*         |                 |                 | llm:x/*         | model | ok
+llm:x/z                    |                 | llm:x/*         |                 | llm:x/z         | model | denied
+llm:*/y                    |                 |                 | llm:x/y         | llm:x/y         | model | ok
+                           | skill:greet     |                 |                 |                 | skill | denied
+skill:greet                |                 |                 | skill:greet     | skill:greet     | skill | ok
+approval                   |                 |                 |                 |                 | ask   | denied
 env:A_VARIABLE;approval    | env:A_VARIABLE  | approval        | env:OTHER       | env:A_VARIABLE;approval | noop | ok
 ";
 
@@ -66,6 +78,11 @@ fn rows(dir: &Path) -> Vec<Row> {
     let verb = |name: &str| match name {
         "read" => json!({ "verb": "read_file", "path": "/d/file" }),
         "write" => json!({ "verb": "write_file", "path": "/d/new", "text": "t" }),
+        // Nobody is there to answer, which is no refusal.
+        "tool" => insist(json!({ "call": "tool", "name": "a__b", "arguments": "{}" })),
+        "model" => insist(json!({ "call": "model", "model": "x/y" })),
+        "skill" => insist(json!({ "call": "skill", "skill": "greet", "input": "{}" })),
+        "ask" => insist(json!({ "call": "ask", "prompt": "go on?", "payload": "{}" })),
         _ => json!({ "verb": "noop" }),
     };
     let row = |line: &str| {
@@ -85,6 +102,10 @@ fn rows(dir: &Path) -> Vec<Row> {
         .filter(|line| !line.is_empty())
         .map(row)
         .collect()
+}
+
+fn insist(on: Value) -> Value {
+    json!({ "verb": "insist", "on": on })
 }
 
 fn command_line(home: &Home, row: &Row) -> (String, String) {

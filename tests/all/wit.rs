@@ -10,6 +10,7 @@ mod foreign_skill;
 mod frozen;
 mod generators;
 mod surface;
+mod triage;
 
 use std::path::Path;
 use std::process::Command;

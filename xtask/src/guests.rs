@@ -12,17 +12,8 @@ pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// What is tested on the machine itself.
-const NATIVE: [&str; 8] = [
-    "skillrun-sdk",
-    "skillrun-sdk-macros",
-    "fan-out",
-    "fetch",
-    "greet",
-    "handoff",
-    "notes",
-    "triage",
-];
+/// Guests that export their functions on every target, and so are built for theirs alone.
+const WASM_ONLY: [&str; 4] = ["bindings-check", "calc", "command", "probe"];
 
 /// A cargo command on the guests. They have a target folder of their own, so that they can be built
 /// while cargo holds the lock on the host's. It runs in their folder, where their linker's flags are
@@ -39,18 +30,17 @@ pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Command {
 }
 
 /// A cargo command on the SDK and the skills that are written with it, for the machine that tests them: the
-/// SDK's mock is their host there. The other guests export their functions on every target and can be built
-/// for theirs alone.
+/// SDK's mock is their host there.
 pub(crate) fn native_cargo(subcommand: &str) -> Command {
-    let mut command = process::cargo(&[subcommand, "--locked", "--target-dir"]);
+    let mut command = process::cargo(&[subcommand, "--locked", "--workspace"]);
     command
         .current_dir(process::root().join("guest-skills"))
+        .args(["--features", "skillrun-sdk/mock", "--target-dir"])
         .arg(target_folder().join("guests"))
         .env_remove("RUSTFLAGS");
-    for package in NATIVE {
-        command.args(["--package", package]);
+    for package in WASM_ONLY {
+        command.args(["--exclude", package]);
     }
-    command.args(["--features", "skillrun-sdk/mock"]);
     command
 }
 

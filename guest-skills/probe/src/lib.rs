@@ -6,6 +6,7 @@ mod host_calls;
 mod hostile;
 mod http;
 mod network;
+mod provided;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -98,6 +99,10 @@ enum Verb {
     HttpHoard { url: String, requests: u64 },
     /// Makes a request whose body ends with trailers, or without an end.
     HttpOddBody { url: String, trailers: bool },
+    /// Makes calls to what others provide, and tells what came of each.
+    Calls { calls: Vec<provided::Call> },
+    /// Makes one such call and gives up when it is refused.
+    Insist { on: provided::Call },
     /// Asks for the addresses of a name.
     LookUp { name: String },
 }
@@ -171,6 +176,8 @@ impl Skill for Probe {
             Verb::HttpLeave { url, drop } => http::leave(&url, drop),
             Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
             Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
+            Verb::Calls { calls } => Ok(provided::make(calls)),
+            Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),
         }
     }

@@ -16,7 +16,6 @@ from wit_world.imports import types
 
 from .encoding import encode
 from .errors import Failure, skill_error
-from .schema import misfit
 
 Work = TypeVar("Work", bound=Callable[[Any], Any])
 
@@ -32,9 +31,9 @@ def skill(
     """Makes a function in the module `app` the skill of this component. Once per component.
 
     The function gets the input object as a dict or, if its parameter is annotated with a dataclass, as
-    one. Input that does not fit the schema ends the run with the code `invalid_input` before it is called
-    (`skillrun_sdk.schema` says which keywords are checked). The result is any value that JSON has, or a
-    dataclass of such values.
+    one; fields that are missing or too many are refused with the code `invalid_input`. The host refuses what does
+    not fit the schemas, input before the function is called and result after it. The result is any value that
+    JSON has, or a dataclass of such values.
     """
     descriptor = types.Descriptor(
         name=name,
@@ -55,7 +54,7 @@ def skill(
                 # An Err is the answer of the call. Any other exception would end the run as a panic,
                 # with a message from inside the runtime.
                 try:
-                    return _encoded(work(read(_checked(input_schema, input))))
+                    return _encoded(work(read(json.loads(input))))
                 except Exception as error:
                     failed = skill_error(error)
                 finally:
@@ -85,14 +84,6 @@ def _reader(work: Callable[[Any], Any]) -> Callable[[dict], Any]:
             raise Failure(f"the input does not fit: {error}", "invalid_input") from None
 
     return read
-
-
-def _checked(schema: dict | None, text: str) -> dict:
-    input = json.loads(text)
-    found = misfit(schema, input) if schema else None
-    if found:
-        raise Failure(f"the input does not fit: {found}", "invalid_input")
-    return input
 
 
 def _encoded(output: Any) -> str:

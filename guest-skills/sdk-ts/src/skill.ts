@@ -4,7 +4,6 @@
 import { Failure, skillError } from "./error";
 import { decode, encode, type JsonObject } from "./json";
 import { begin } from "./platform";
-import { misfit } from "./schema";
 
 /** What a skill says about itself, and what it does. */
 export interface Skill<Input extends object> {
@@ -13,13 +12,9 @@ export interface Skill<Input extends object> {
   version: string;
   /** One or two sentences for whoever chooses among skills. */
   description: string;
-  /**
-   * JSON Schema of the input. Input that does not fit its `type`, `enum`, `const`, `properties`, `required`,
-   * `additionalProperties`, `items` and bounds of length, number and size ends the run with the code
-   * `invalid_input`, before `run` is called.
-   */
+  /** JSON Schema of the input. The host refuses what does not fit, before `run` is called. */
   inputSchema?: object;
-  /** JSON Schema of the result. */
+  /** JSON Schema of the result, which the host checks too. */
   outputSchema?: object;
   /** Does the work; the result is any JSON value. There is no event loop, so a promise is none. */
   run(input: Input): unknown;
@@ -43,7 +38,7 @@ export function skill<Input extends object = JsonObject>(
     run(input) {
       begin();
       try {
-        return result(skill.run(checked<Input>(skill.inputSchema, input)));
+        return result(skill.run(decode(input) as unknown as Input));
       } catch (thrown) {
         // Thrown as a plain record it is the answer of the call. An Error would end the run as a
         // panic, with a message from inside the engine.
@@ -51,13 +46,6 @@ export function skill<Input extends object = JsonObject>(
       }
     },
   };
-}
-
-function checked<Input>(schema: object | undefined, text: string): Input {
-  const input = decode(text);
-  const found = schema && misfit(schema, input);
-  if (found) throw new Failure(`the input does not fit: ${found}`, "invalid_input");
-  return input as Input;
 }
 
 function result(output: unknown): string {

@@ -1,5 +1,7 @@
 //! `skillrun config`.
 
+mod mcp_servers;
+
 use std::path::Path;
 
 use serde::Serialize;
@@ -137,6 +139,58 @@ fn grants_and_network(config: &Config) -> Vec<Setting> {
     if !config.http.addresses_allowed.is_empty() {
         let networks = joined(&config.http.addresses_allowed);
         settings.push(Setting::new("http.addresses_allowed", networks, CONFIGURED));
+    }
+    settings.extend(models(config));
+    for (name, server) in &config.mcp_servers {
+        settings.extend(mcp_servers::settings(name, server));
+    }
+    settings
+}
+
+/// Who serves models, at what price, and under which names; never a key.
+fn models(config: &Config) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for (name, provider) in &config.model_providers {
+        let key = |key: &str| format!("model_providers.{name}.{key}");
+        let number =
+            |name: &str, value: u64, default: u64| Setting::of(&key(name), &value, &default);
+        let from = match &provider.key {
+            Some(source) => format!("from {source}"),
+            None => "none".to_owned(),
+        };
+        settings.extend([
+            Setting::new(key("api"), provider.api.as_str(), CONFIGURED),
+            Setting::new(key("url"), provider.url.as_str(), CONFIGURED),
+            Setting::new(key("key"), from, CONFIGURED),
+            number("timeout_ms", provider.timeout_ms, 120_000),
+            number("idle_timeout_ms", provider.idle_timeout_ms, 60_000),
+            number("retries_max", u64::from(provider.retries_max), 3),
+            number("output_tokens_max", provider.output_tokens_max, 8_192),
+        ]);
+        for (model, prices) in &provider.prices {
+            let mut shown = format!("input {}  output {}", prices.input, prices.output);
+            for (name, price) in [
+                ("cache_read", prices.cache_read),
+                ("cache_write", prices.cache_write),
+            ] {
+                if let Some(price) = price {
+                    shown.push_str(&format!("  {name} {price}"));
+                }
+            }
+            settings.push(Setting::new(
+                key(&format!("prices.{model}")),
+                shown,
+                CONFIGURED,
+            ));
+        }
+    }
+    for (alias, model) in &config.model_aliases {
+        let model = format!("{}/{}", model.provider, model.model);
+        settings.push(Setting::new(
+            format!("model_aliases.{alias}"),
+            model,
+            CONFIGURED,
+        ));
     }
     settings
 }
@@ -287,11 +341,31 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
             }
         }
     }
+    findings.extend(unreadable(config));
+    Ok(findings)
+}
+
+/// Values and files that are named and cannot be used.
+fn unreadable(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (name, source) in &config.secrets {
         if let Err(error) = Secret::read(&config.home, name, source) {
             findings.push(Finding {
                 severity: Severity::Error,
                 key: format!("secrets.{name}"),
+                problem: chain(&error),
+            });
+        }
+    }
+    for (name, provider) in &config.model_providers {
+        let alone = Config {
+            model_providers: [(name.clone(), provider.clone())].into(),
+            ..config.clone()
+        };
+        if let Err(error) = alone.read_model_keys() {
+            findings.push(Finding {
+                severity: Severity::Error,
+                key: format!("model_providers.{name}"),
                 problem: chain(&error),
             });
         }
@@ -303,7 +377,10 @@ fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
             problem: chain(&error),
         });
     }
-    Ok(findings)
+    for (name, server) in &config.mcp_servers {
+        findings.extend(mcp_servers::findings(&config.home, name, server));
+    }
+    findings
 }
 
 /// Why a grant cannot be carried out on this machine.
@@ -322,6 +399,11 @@ fn unusable(capability: &Capability, config: &Config) -> Option<String> {
         }
         Capability::Secret { name } if !config.secrets.contains_key(name) => {
             Some(format!("there is no [secrets.{name}]"))
+        }
+        Capability::Llm { provider, .. }
+            if !provider.contains('*') && !config.model_providers.contains_key(provider) =>
+        {
+            Some(format!("there is no [model_providers.{provider}]"))
         }
         _ => None,
     }

@@ -55,8 +55,9 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let run_id = args.run_id.unwrap_or_else(RunId::generate);
     let clock = Clock::system();
     let store = assemble::store(config, &clock)?;
-    let http = assemble::http(config, &store)?;
-    let executor = assemble::executor(source.registry, config, &clock, http)?;
+    let outside = assemble::outside(config, &store, &clock)?;
+    let tools = outside.tools.clone();
+    let executor = assemble::executor(source.registry, config, &clock, outside)?;
     let runner = Runner::new(RunnerOptions {
         store: store.clone(),
         executor: Arc::new(executor),
@@ -83,6 +84,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         Some(live) => live.watch(work).await,
         None => work.await,
     };
+    tools.shutdown().await;
     answer(outcome??, args.quiet, printer)
 }
 

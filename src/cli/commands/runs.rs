@@ -12,6 +12,7 @@ use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::cli::timeline::Timeline;
+use crate::cli::tree;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::id::RunId;
@@ -182,9 +183,9 @@ fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Ex
         let warning = format!("this ledger is damaged: {corruption}");
         printer.note(&message("warning: ", &warning));
     }
-    let mut timeline = Timeline::default();
-    while let Some(entry) = follower.next_entry()? {
-        print_entry(&entry, &mut timeline, printer)?;
+    let took = tree::print(store, run_id, printer)?;
+    if let Some(line) = took.line() {
+        printer.line(&line)?;
     }
     Ok(Exit::Ok)
 }

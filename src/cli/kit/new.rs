@@ -15,8 +15,6 @@ use crate::cli::exit::Refused;
 const TEMPLATE_NAME: &str = "new-skill";
 /// The type that `#[skill]` makes of that name.
 const TEMPLATE_TYPE: &str = "NewSkill";
-/// The name that the pinned tools for TypeScript have in the checkout.
-const TOOLCHAIN_NAME: &str = "skillrun-guest-toolchain";
 
 /// Makes `<parent>/<name>` and gives its path.
 ///
@@ -65,22 +63,10 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 
 /// Every file of a project, by its path in it.
 fn files(name: &SkillName, language: Language) -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let (trees, extra) = match language {
-        Language::Rust => (
-            sources::RUST,
-            vec![("Cargo.lock", sources::RUST_LOCK.to_owned())],
-        ),
-        Language::Ts => (
-            sources::TS,
-            vec![
-                ("package.json", node(sources::NODE_PACKAGE, name)),
-                ("package-lock.json", node(sources::NODE_LOCK, name)),
-            ],
-        ),
-        Language::Py => (
-            sources::PY,
-            vec![("requirements.txt", sources::PYTHON_REQUIREMENTS.to_owned())],
-        ),
+    let trees = match language {
+        Language::Rust => sources::RUST,
+        Language::Ts => sources::TS,
+        Language::Py => sources::PY,
     };
     let mut files = Vec::new();
     for Tree {
@@ -103,11 +89,9 @@ fn files(name: &SkillName, language: Language) -> anyhow::Result<Vec<(PathBuf, S
             files.push((Path::new(folder).join(path), text));
         }
     }
-    files.extend(
-        extra
-            .into_iter()
-            .map(|(path, text)| (PathBuf::from(path), text)),
-    );
+    if language == Language::Rust {
+        files.push(("Cargo.lock".into(), sources::RUST_LOCK.to_owned()));
+    }
     Ok(files)
 }
 
@@ -115,13 +99,6 @@ fn files(name: &SkillName, language: Language) -> anyhow::Result<Vec<(PathBuf, S
 fn named(text: &str, name: &SkillName) -> String {
     text.replace(TEMPLATE_NAME, name)
         .replace(TEMPLATE_TYPE, &type_name(name))
-}
-
-fn node(text: &str, name: &SkillName) -> String {
-    text.lines()
-        .filter(|line| !line.starts_with("  \"description\":"))
-        .map(|line| line.replace(TOOLCHAIN_NAME, name) + "\n")
-        .collect()
 }
 
 /// `fan-out` as `FanOut`, `2d` as `Skill2d`: what `#[skill]` names its type.
@@ -216,12 +193,7 @@ mod tests {
     fn nothing_of_the_template_and_of_the_workspace_is_left() {
         for language in [Language::Rust, Language::Ts, Language::Py] {
             for (path, text) in files(&name("fan-out"), language).unwrap() {
-                for left in [
-                    "new-skill",
-                    "NewSkill",
-                    ".workspace = true",
-                    "guest-toolchain",
-                ] {
+                for left in ["new-skill", "NewSkill", ".workspace = true"] {
                     assert!(!text.contains(left), "{}: {left}", path.display());
                 }
             }

@@ -28,12 +28,6 @@ macro_rules! file {
 pub(super) const RUST_WORKSPACE: &str = file!("guest-skills/Cargo.toml");
 /// The versions that the SDK for Rust is tested with.
 pub(super) const RUST_LOCK: &str = file!("guest-skills/Cargo.lock");
-/// The tools that TypeScript needs.
-pub(super) const NODE_PACKAGE: &str = file!("tests/toolchains/package.json");
-/// The same with everything that they depend on.
-pub(super) const NODE_LOCK: &str = file!("tests/toolchains/package-lock.json");
-/// The tool that Python needs.
-pub(super) const PYTHON_REQUIREMENTS: &str = file!("tests/toolchains/requirements.txt");
 
 /// Files that go to one folder of a project.
 pub(super) struct Tree {
@@ -110,6 +104,8 @@ const TEMPLATE_RUST: &[File] = files!(
 /// The sources of a new skill.
 const TEMPLATE_TS: &[File] = files!(
     "guest-skills/templates/ts/" =>
+    "package-lock.json",
+    "package.json",
     "src/main.ts",
     "tsconfig.json",
 );
@@ -118,6 +114,7 @@ const TEMPLATE_TS: &[File] = files!(
 const TEMPLATE_PY: &[File] = files!(
     "guest-skills/templates/py/" =>
     "app.py",
+    "requirements.txt",
 );
 
 /// `sdk`.
@@ -177,7 +174,6 @@ const SDK_TS: &[File] = files!(
     "src/recorder.ts",
     "src/results.ts",
     "src/run.ts",
-    "src/schema.ts",
     "src/skill.ts",
     "src/tools.ts",
     "tsconfig.base.json",
@@ -200,7 +196,6 @@ const SDK_PY: &[File] = files!(
     "skillrun_sdk/recorder.py",
     "skillrun_sdk/results.py",
     "skillrun_sdk/run.py",
-    "skillrun_sdk/schema.py",
     "skillrun_sdk/tools.py",
 );
 
@@ -250,6 +245,31 @@ mod tests {
             let embedded: BTreeSet<String> =
                 embedded.iter().map(|file| file.path.to_owned()).collect();
             assert_eq!(embedded, found, "{}", folder.display());
+        }
+    }
+
+    /// The tests have more tools than a project needs, and those of a project are among them.
+    #[test]
+    fn a_project_gets_the_tools_that_the_tests_use() {
+        let text = |path: &str| {
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+        };
+        let json = |path: &str| serde_json::from_str::<serde_json::Value>(&text(path)).unwrap();
+        let lock = |folder: &str| json(&format!("{folder}/package-lock.json"));
+        let (project, tested) = (lock("guest-skills/templates/ts"), lock("tests/toolchains"));
+        for (path, package) in project["packages"].as_object().unwrap() {
+            if !path.is_empty() {
+                let tested = &tested["packages"][path];
+                for key in ["version", "integrity"] {
+                    assert_eq!(package[key], tested[key], "{path}");
+                }
+            }
+        }
+        let requirements = text("guest-skills/templates/py/requirements.txt");
+        let tested = text("tests/toolchains/requirements.txt");
+        for line in requirements.lines().filter(|line| !line.starts_with('#')) {
+            let line = line.trim_end_matches('\\').trim();
+            assert!(tested.contains(line), "{line}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Work that is handed to another skill: a run of its own, inside this one.
 
-use tokio_util::task::AbortOnDropHandle;
-
 use super::Journal;
 use super::provided::{CallId, failure};
 use crate::capability::{Capability, SkillName};
@@ -76,16 +74,14 @@ impl Journal {
         answer.map(|output| output.as_str().to_owned())
     }
 
-    /// Runs it in a task of its own, so that several go on at the same time on several threads. Giving
-    /// up the call gives up the run.
+    /// Runs it in a task of its own, so that several go on at the same time on several threads. When this
+    /// run ends before it does, it is cancelled.
     async fn run_inside(
         &self,
         child: &RunId,
         skill: &str,
         input: JsonObject,
     ) -> Result<RunOutcome, RunError> {
-        let runner = self.cx.runner().clone();
-        let caller = Caller::within(&self.cx);
         let options = StartOptions {
             run_id: Some(child.clone()),
             terms: Terms {
@@ -95,10 +91,9 @@ impl Journal {
             },
             ..StartOptions::new(skill, input)
         };
-        let run = async move { runner.run(caller, options).await };
-        AbortOnDropHandle::new(tokio::spawn(run))
-            .await
-            .unwrap_or(Err(RunError::ShuttingDown))
+        let caller = Caller::within(&self.cx);
+        let started = self.cx.runner().start(caller, options).await?;
+        started.handle.wait().await
     }
 
     /// The newest line of the other run's ledger, if it has one.

@@ -5,8 +5,8 @@ mod denied;
 mod library;
 mod record;
 mod secrets;
-mod server;
-mod tls;
+pub(crate) mod server;
+pub(crate) mod tls;
 
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;

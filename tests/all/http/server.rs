@@ -7,53 +7,53 @@ use std::thread;
 
 /// A request as it came over the wire.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// The first line.
-    pub(super) line: String,
+    pub(crate) line: String,
     /// The header fields, names in lower case.
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The body.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Seen {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.headers.iter();
         let (_, value) = fields.find(|(field, _)| field == name)?;
         Some(value)
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap()
     }
 }
 
 /// Answers every request on a thread of its own, one for each connection.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 /// Something that is read and written: with TLS or without.
-pub(super) trait Wire: Read + Write {}
+pub(crate) trait Wire: Read + Write {}
 impl<T: Read + Write> Wire for T {}
 
 impl Server {
     /// A server that writes whatever `answer` writes.
-    pub(super) fn start(
+    pub(crate) fn start(
         answer: impl Fn(&Seen, &mut dyn Wire) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self::over("127.0.0.1:0", |stream| stream, answer)
     }
 
     /// A server that answers every request with this.
-    pub(super) fn answering(response: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn answering(response: impl Into<Vec<u8>>) -> Self {
         let response = response.into();
         Self::start(move |_, wire| wire.write_all(&response))
     }
 
     /// A server on another address, or behind another layer.
-    pub(super) fn over<W: Wire + 'static>(
+    pub(crate) fn over<W: Wire + 'static>(
         address: &str,
         layer: impl Fn(TcpStream) -> W + Send + Sync + 'static,
         answer: impl Fn(&Seen, &mut dyn Wire) -> io::Result<()> + Send + Sync + 'static,
@@ -80,29 +80,29 @@ impl Server {
     }
 
     /// The requests so far.
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// An address on it.
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     /// A capability for it.
-    pub(super) fn net(&self, prefix_and_methods: &str) -> String {
+    pub(crate) fn net(&self, prefix_and_methods: &str) -> String {
         format!("net:http://{}{prefix_and_methods}", self.address)
     }
 }
 
 /// A plain response.
-pub(super) fn ok(body: &str) -> Vec<u8> {
+pub(crate) fn ok(body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
 /// Waits until the other side closes the connection.
-pub(super) fn wait_for_close(wire: &mut dyn Wire) {
+pub(crate) fn wait_for_close(wire: &mut dyn Wire) {
     let mut byte = [0];
     while matches!(wire.read(&mut byte), Ok(1)) {}
 }

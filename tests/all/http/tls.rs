@@ -15,13 +15,13 @@ use super::{failed, fetched, granted, probe, result};
 
 /// A file beside this one: an authority, and a key with a certificate of it for `localhost` and for
 /// 127.0.0.1.
-pub(super) fn file(name: &str) -> PathBuf {
+pub(crate) fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/all/http/tls")
         .join(name)
 }
 
-pub(super) fn server() -> Server {
+pub(crate) fn server() -> Server {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server-key.pem")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

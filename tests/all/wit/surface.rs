@@ -56,7 +56,6 @@ impl Surface {
         self.logs();
         self.knows_its_run(name);
         self.draws_and_tells_time();
-        self.checks_its_input();
     }
 
     /// Each function reaches the host with its arguments, and a refusal comes back as it is.
@@ -182,74 +181,6 @@ impl Surface {
             ids.iter().all(|id| id.len() == 36 && &id[14..15] == "4"),
             "{ids:?}"
         );
-    }
-
-    fn checks_its_input(&self) {
-        let given = |given: Value| json!({ "do": "facts", "given": given });
-        for (input, message) in [
-            (json!({}), r#"at $: "do" is missing"#),
-            (
-                json!({ "do": "facts", "x": 1 }),
-                r#"at $: "x" is not known"#,
-            ),
-            (
-                given(json!(1)),
-                "at $.given: expected object or null, found number",
-            ),
-            (
-                given(json!({ "const": true })),
-                "at $.given.const: expected one of [1]",
-            ),
-            (
-                given(json!({ "flag": 1 })),
-                "at $.given.flag: expected boolean, found number",
-            ),
-            (
-                given(json!({ "list": [] })),
-                "at $.given.list: expected at least 1 items, found 0",
-            ),
-            (
-                given(json!({ "list": [1, 2, 3] })),
-                "at $.given.list: expected at most 2 items, found 3",
-            ),
-            (
-                given(json!({ "list": [1, 0.5] })),
-                "at $.given.list[1]: expected integer, found number",
-            ),
-            (
-                given(json!({ "list": [true] })),
-                "at $.given.list[0]: expected integer, found boolean",
-            ),
-            (
-                given(json!({ "list": [-1] })),
-                "at $.given.list[0]: expected at least 0, found -1",
-            ),
-            (
-                given(json!({ "text": "🦀🦀🦀" })),
-                "at $.given.text: expected at most 2 characters, found 3",
-            ),
-            (
-                given(json!({ "other": 2 })),
-                "at $.given.other: expected at most 1, found 2",
-            ),
-            (
-                given(json!({ "toString": null })),
-                "at $.given.toString: expected number, found null",
-            ),
-        ] {
-            let document = self.run(&input);
-            assert_eq!(document["output"]["code"], "invalid_input", "{document}");
-            let expected = format!("the input does not fit: {message}");
-            assert_eq!(document["error"], json!(expected), "{document}");
-        }
-        for fits in [
-            Value::Null,
-            json!({ "const": 1, "flag": false, "list": [2.0, 0], "text": "🦀🦀", "other": 1 }),
-            json!({ "text": 7 }),
-        ] {
-            let document = self.run(&given(fits));
-            assert_eq!(document["code"], "ok", "{document}");
-        }
     }
 
     /// How a run ends that throws something, and where in the details the place is.

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::{LimitKey, Limits};
 use crate::registry::Registry;
-use crate::runner::{Executor, HttpOptions, OperationDescriptor, RefusedFunction, Terms};
+use crate::runner::{Executor, OperationDescriptor, RefusedFunction, Terms};
 use crate::telemetry::chain;
 
 /// A skill, seen closely.
@@ -61,7 +61,7 @@ pub(super) async fn inspect(
         registry.clone(),
         config,
         &Clock::system(),
-        HttpOptions::default(),
+        assemble::Outside::default(),
     )?;
     let profile = executor.profile(name, &Terms::default())?;
     let descriptor = match registry.get(name) {

@@ -11,7 +11,6 @@ use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::registry::{self, Finding, Position, Registry, Severity};
-use crate::runner::HttpOptions;
 use crate::telemetry::chain;
 
 pub(super) async fn validate(
@@ -65,7 +64,7 @@ pub(crate) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<O
         Registry::of([skill]),
         config,
         &Clock::system(),
-        HttpOptions::default(),
+        assemble::Outside::default(),
     )?;
     Ok(executor.describe(&name).await.err().map(|error| Found {
         severity: Severity::Error,

@@ -21,32 +21,6 @@ from skillrun_sdk import (
     values,
 )
 
-INPUT_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "do": {
-            "enum": ["answers", "ask", "chance", "facts", "fail", "log", "output", "raise", "record"]
-        },
-        "given": {
-            "type": ["object", "null"],
-            "properties": {
-                "const": {"const": 1},
-                "flag": {"type": "boolean"},
-                "list": {
-                    "type": "array",
-                    "items": {"type": "integer", "minimum": 0},
-                    "minItems": 1,
-                    "maxItems": 2,
-                },
-                "text": {"maxLength": 2},
-            },
-            "additionalProperties": {"type": "number", "maximum": 1},
-        },
-    },
-    "required": ["do"],
-    "additionalProperties": False,
-}
-
 REQUEST = llm.Request("acme/m", [llm.user("hello")])
 
 FULL = llm.Request(
@@ -241,7 +215,6 @@ WORK = {
     name="surface-py",
     version="0.1.0",
     description="Calls everything that the SDK has",
-    input_schema=INPUT_SCHEMA,
 )
 def surface(input: dict):
     return WORK[input["do"]]()

@@ -17,25 +17,6 @@ import {
   values,
 } from "skillrun-sdk";
 
-const inputSchema = {
-  type: "object",
-  properties: {
-    do: { enum: ["answers", "ask", "chance", "facts", "fail", "log", "output", "raise", "record"] },
-    given: {
-      type: ["object", "null"],
-      properties: {
-        const: { const: 1 },
-        flag: { type: "boolean" },
-        list: { type: "array", items: { type: "integer", minimum: 0 }, minItems: 1, maxItems: 2 },
-        text: { maxLength: 2 },
-      },
-      additionalProperties: { type: "number", maximum: 1 },
-    },
-  },
-  required: ["do"],
-  additionalProperties: false,
-};
-
 const request = { model: "acme/m", messages: [llm.user("hello")] };
 
 const full: llm.Request = {
@@ -207,6 +188,5 @@ export const handler = skill<{ do: string }>({
   name: "surface-ts",
   version: "0.1.0",
   description: "Calls everything that the SDK has",
-  inputSchema,
   run: (input) => work[input.do]?.(),
 });

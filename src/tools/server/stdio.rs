@@ -1,0 +1,268 @@
+//! Messages as lines, to and from a process. What comes is a stranger's: it is bounded before it is
+//! parsed, and the first line that is no message ends the connection.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::JsonRpcMessage;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::tools::error::MessageError;
+
+/// Bytes of one message. Protects the host's heap from an answer that does not end.
+pub(in crate::tools) const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Values in one message. Protects the host's heap, where a value of two bytes takes a hundred.
+const VALUES_MAX: usize = 500_000;
+/// For how long a message may wait to be taken. Protects the host's heap from messages that pile up.
+const WRITE_TIME: Duration = Duration::from_secs(30);
+/// Requests of a server that wait for their answers to be taken. Protects the same.
+pub(in crate::tools) const REQUESTS_MAX: usize = 256;
+
+/// Why a connection ended, told by whoever saw it first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cause(Arc<OnceLock<String>>);
+
+impl Cause {
+    pub(super) fn set(&self, cause: impl Into<String>) {
+        // The first cause is the one that others follow from.
+        let _kept = self.0.set(cause.into());
+    }
+
+    pub(super) fn get(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}
+
+/// A connection on which each message is a line.
+pub(super) struct Lines<R, W> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    write: Arc<Mutex<Option<W>>>,
+    answers: Arc<Semaphore>,
+    broken: CancellationToken,
+    cause: Cause,
+}
+
+impl<R: AsyncRead, W> Lines<R, W> {
+    pub(super) fn new(read: R, write: W, cause: Cause) -> Self {
+        Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+            write: Arc::new(Mutex::new(Some(write))),
+            answers: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            broken: CancellationToken::new(),
+            cause,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin, W> Lines<R, W> {
+    /// Reads one line without its end into `self.line`; false when there is none any more. A future that
+    /// is dropped loses nothing: what was read stays in `self.line`.
+    async fn read_line(&mut self) -> Result<bool, MessageError> {
+        loop {
+            let available = self.read.fill_buf().await.map_err(|error| {
+                let reason = error.to_string();
+                MessageError::Unreadable { reason }
+            })?;
+            if available.is_empty() {
+                return Ok(false);
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let part = available.get(..end.unwrap_or(available.len()));
+            let part = part.unwrap_or_default();
+            if self.line.len().saturating_add(part.len()) > LINE_BYTES_MAX {
+                return Err(MessageError::TooLong);
+            }
+            self.line.extend_from_slice(part);
+            let consumed = part.len() + usize::from(end.is_some());
+            self.read.consume(consumed);
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, MessageError> {
+        loop {
+            if !self.read_line().await? {
+                return Ok(None);
+            }
+            let parsed = parse(&self.line);
+            // A buffer that one large message has made large is not kept.
+            self.line = Vec::new();
+            let Some(message) = parsed? else { continue };
+            if matches!(message, JsonRpcMessage::Request(_)) {
+                let place = self.answers.try_acquire();
+                place.map_err(|_| MessageError::Unanswered)?.forget();
+            }
+            return Ok(Some(message));
+        }
+    }
+}
+
+impl<R, W> Transport<RoleClient> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        let answers = Arc::clone(&self.answers);
+        let (broken, cause) = (self.broken.clone(), self.cause.clone());
+        async move {
+            let is_answer = matches!(
+                message,
+                JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)
+            );
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let written = timeout(WRITE_TIME, write_line(&write, &line)).await;
+            if is_answer {
+                answers.add_permits(1);
+            }
+            written.unwrap_or_else(|_elapsed| {
+                // A part of the line may be with the server, so that nothing can follow it.
+                cause.set("it does not read its standard input");
+                broken.cancel();
+                Err(std::io::ErrorKind::TimedOut.into())
+            })
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let broken = self.broken.clone();
+        let next = tokio::select! {
+            biased;
+            () = broken.cancelled() => return None,
+            next = self.next() => next,
+        };
+        next.unwrap_or_else(|error| {
+            self.cause.set(error.to_string());
+            None
+        })
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        drop(self.write.lock().await.take());
+        Ok(())
+    }
+}
+
+async fn write_line<W: AsyncWrite + Unpin>(
+    write: &Mutex<Option<W>>,
+    line: &[u8],
+) -> std::io::Result<()> {
+    let mut write = write.lock().await;
+    let Some(write) = &mut *write else {
+        return Err(std::io::ErrorKind::NotConnected.into());
+    };
+    write.write_all(line).await?;
+    write.flush().await
+}
+
+/// The message that a line is; none if there is nothing on it.
+pub(in crate::tools) fn parse(
+    line: &[u8],
+) -> Result<Option<RxJsonRpcMessage<RoleClient>>, MessageError> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.len() > LINE_BYTES_MAX {
+        return Err(MessageError::TooLong);
+    }
+    if separators(line) > VALUES_MAX {
+        return Err(MessageError::TooManyValues { max: VALUES_MAX });
+    }
+    // Neither the parser's words nor the line are shown: they are the server's, and may be a secret.
+    let parsed = serde_json::from_slice(line);
+    parsed.map(Some).map_err(|_| MessageError::NoMessage)
+}
+
+/// How many values a text of JSON has at most: each has a comma, a bracket or a brace before it.
+fn separators(line: &[u8]) -> usize {
+    let mut count = 0_usize;
+    let mut bytes = line.iter();
+    let mut is_text = false;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_text = !is_text,
+            b'\\' if is_text => {
+                bytes.next();
+            }
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_are_taken() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/of/tomorrow","params":{"a":1}}"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}\r",
+        ] {
+            assert!(matches!(parse(line.as_bytes()), Ok(Some(_))), "{line}");
+        }
+        for line in ["", " ", "\r"] {
+            assert!(matches!(parse(line.as_bytes()), Ok(None)), "{line:?}");
+        }
+        let deep = "[".repeat(100_000);
+        for line in ["Listening on stdio", "{}", "[]", "{", "null", deep.as_str()] {
+            let refused = parse(line.as_bytes()).unwrap_err();
+            assert_eq!(refused, MessageError::NoMessage);
+        }
+        assert_eq!(parse(b"\xff\xfe").unwrap_err(), MessageError::NoMessage);
+        let many = format!("[0{}]", ",0".repeat(VALUES_MAX));
+        let refused = parse(many.as_bytes()).unwrap_err();
+        assert_eq!(refused, MessageError::TooManyValues { max: VALUES_MAX });
+    }
+
+    #[test]
+    fn what_stands_in_a_text_is_no_value() {
+        assert_eq!(separators(br#"{"a,[{\",":[1,2,{"b":"\\"}]}"#), 5);
+        assert_eq!(separators(br#""\""#), 0);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_ends_the_connection_and_takes_no_memory() {
+        let cause = Cause::default();
+        let endless = tokio::io::repeat(b'x');
+        let mut lines = Lines::new(endless, tokio::io::sink(), cause.clone());
+        assert!(lines.receive().await.is_none());
+        assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
+        assert!(cause.get().unwrap().contains("16777216"), "{cause:?}");
+    }
+
+    #[tokio::test]
+    async fn requests_that_nobody_takes_the_answers_of_end_the_connection() {
+        let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(REQUESTS_MAX + 1);
+        let cause = Cause::default();
+        let mut lines = Lines::new(ping.as_slice(), tokio::io::sink(), cause.clone());
+        for _ in 0..REQUESTS_MAX {
+            assert!(lines.receive().await.is_some());
+        }
+        assert!(lines.receive().await.is_none());
+        assert!(cause.get().unwrap().contains("256"), "{cause:?}");
+    }
+}
