@@ -135,6 +135,16 @@ impl SkillExecutor {
         })
     }
 
+    /// The same skills on the same engine, which may call these tools and ask these models instead.
+    #[must_use]
+    pub fn with_providers(&self, tools: Toolbox, models: Models) -> Self {
+        Self {
+            tools,
+            models,
+            ..self.clone()
+        }
+    }
+
     /// Loads a skill and asks it what it is.
     ///
     /// # Errors
