@@ -93,12 +93,17 @@ impl Registry {
     /// The folder cannot be read, or the state of its skills is damaged. A skill that is refused is no
     /// error: it is in [`Registry::refused`].
     pub fn load(skills_dir: &Path) -> Result<Self, RegistryError> {
-        let state = State::read(skills_dir)?;
-        let mut snapshot = Snapshot::default();
-        for name in folder_names(skills_dir)? {
-            snapshot.add(load_skill(skills_dir, &name, &state), &state);
-        }
-        snapshot.tell_clashes();
+        Ok(Self(Arc::new(Snapshot::load(skills_dir)?)))
+    }
+
+    /// As [`Registry::load`], with a skill that is not installed. It takes the place of one of its name.
+    ///
+    /// # Errors
+    /// As for [`Registry::load`].
+    pub fn load_with(skills_dir: &Path, skill: Skill) -> Result<Self, RegistryError> {
+        let mut snapshot = Snapshot::load(skills_dir)?;
+        snapshot.disabled.remove(&skill.name);
+        snapshot.skills.insert(skill.name.clone(), Arc::new(skill));
         Ok(Self(Arc::new(snapshot)))
     }
 
@@ -176,6 +181,16 @@ impl Registry {
 }
 
 impl Snapshot {
+    fn load(skills_dir: &Path) -> Result<Self, RegistryError> {
+        let state = State::read(skills_dir)?;
+        let mut snapshot = Self::default();
+        for name in folder_names(skills_dir)? {
+            snapshot.add(load_skill(skills_dir, &name, &state), &state);
+        }
+        snapshot.tell_clashes();
+        Ok(snapshot)
+    }
+
     fn add(&mut self, loaded: Result<Skill, LoadError>, state: &State) {
         match loaded {
             Ok(skill) => {
