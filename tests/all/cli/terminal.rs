@@ -11,7 +11,7 @@ use crate::harness::{Home, Running};
 
 /// Starts `skillrun run probe` on a terminal of its own. What the terminal shows is its standard
 /// output; what is written to its standard input is typed.
-fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value) -> Running {
+pub(super) fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value) -> Running {
     let input = home.path().join("input.json");
     std::fs::write(&input, verb.to_string()).unwrap();
     let binary = env!("CARGO_BIN_EXE_skillrun");
@@ -36,7 +36,7 @@ fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value) -> Running
 }
 
 /// Reads what the terminal shows until `mark` is among it.
-fn read_until(terminal: &mut Running, mark: &str) -> String {
+pub(super) fn read_until(terminal: &mut Running, mark: &str) -> String {
     let stdout = terminal.child().stdout.as_mut().unwrap();
     let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
     loop {
