@@ -76,10 +76,11 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
     let live = !args.quiet && printer.is_watched();
-    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer.is_attended()));
+    let live = live.then(|| Live::new(store.clone(), run_id.clone()));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
-    let work = Questions::new(store, run_id, printer).answer_during(work);
+    let screen = live.as_ref().map(Live::screen);
+    let work = Questions::new(store, run_id, printer, screen).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,

@@ -19,6 +19,8 @@ use crate::telemetry::chain;
 
 /// Bytes of a question. Protects the person who has to read it.
 const PROMPT_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of what is approved, which is shown whole. Protects the same person.
+const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 /// How often it is looked whether another process has decided.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The part of the time that a person has after which a warning is due, in percent.
@@ -41,18 +43,16 @@ impl Journal {
     ) -> Result<Decision, CallError> {
         self.check_allowed(&Capability::Approval, &question.prompt)?;
         let bytes = question.prompt.len();
-        if bytes > PROMPT_BYTES_MAX {
-            return Err(CallError::Invalid(format!(
-                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
-            )));
-        }
+        check_bytes("prompt", bytes, PROMPT_BYTES_MAX)?;
         if question.timeout_ms == Some(0) {
             let problem = "timeout-ms is 0: expected at least 1";
             return Err(CallError::Invalid(problem.to_owned()));
         }
         let payload = Json::parse(&question.payload)
             .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
-        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
+        let payload_bytes = payload.as_str().len();
+        check_bytes("payload", payload_bytes, PAYLOAD_BYTES_MAX)?;
+        self.charge_call(bytes.saturating_add(payload_bytes))?;
         let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
         let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
         let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
@@ -179,7 +179,17 @@ impl Journal {
     }
 }
 
+fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {
+    if bytes > max {
+        let problem = format!("{what} has {bytes} bytes: expected at most {max}");
+        return Err(CallError::Invalid(problem));
+    }
+    Ok(())
+}
+
 /// Fails closed: a question of which it cannot be read whether it was answered is not answered with yes.
+/// Why not names files of the host, which are no business of the skill's.
 fn undecided(error: &StoreError) -> CallError {
-    CallError::Failed(format!("cannot tell what was decided: {}", chain(error)))
+    tracing::warn!(error = chain(error), "cannot tell what was decided");
+    CallError::Failed("cannot tell what was decided".to_owned())
 }
