@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::display::shown;
+use super::printer::paragraph;
 use super::timeline::Timeline;
 use crate::id::RunId;
 use crate::ledger::{CallPhase, Entry, Event, Follower, Position, Record, Store};
@@ -25,12 +26,10 @@ pub(crate) struct Live {
     screen: MultiProgress,
     /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
-    /// Whether questions are answered at this terminal, so that nothing may move below them.
-    is_attended: bool,
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, run_id: RunId, is_attended: bool) -> Self {
+    pub(crate) fn new(store: Store, run_id: RunId) -> Self {
         Self {
             store,
             run_id,
@@ -38,8 +37,12 @@ impl Live {
             timeline: Timeline::default(),
             screen: MultiProgress::new(),
             open: HashMap::new(),
-            is_attended,
         }
+    }
+
+    /// What moves on the terminal.
+    pub(crate) fn screen(&self) -> MultiProgress {
+        self.screen.clone()
     }
 
     /// Shows the run while `work` goes on, and the rest of it once `work` has ended.
@@ -74,7 +77,7 @@ impl Live {
     }
 
     fn show(&mut self, record: &Record) {
-        let line = self.timeline.line(record);
+        let line = paragraph(&self.timeline.line(record));
         // Without a terminal to draw on there is nobody to show it to.
         let _undrawn = self.screen.println(line);
         match record.event() {
@@ -83,12 +86,6 @@ impl Live {
             Event::NodeExit(exit) => self.end(&exit.node_id),
             Event::ToolCall(call) => self.begin(call.call_id, &call.name),
             Event::ToolResult(result) => self.end(&result.call_id),
-            Event::ApprovalRequest(_) if self.is_attended => {
-                self.screen.set_draw_target(ProgressDrawTarget::hidden());
-            }
-            Event::ApprovalResponse(_) if self.is_attended => {
-                self.screen.set_draw_target(ProgressDrawTarget::stderr());
-            }
             Event::ApprovalRequest(request) => {
                 self.begin(request.approval_id, request.prompt.as_str());
             }

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::io::BufRead as _;
 use std::time::Duration;
 
+use indicatif::{MultiProgress, ProgressDrawTarget};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::display::{json, message};
 use super::printer::Printer;
@@ -18,30 +20,80 @@ use crate::telemetry::chain;
 
 /// How often it is looked whether the run asks something.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Lines that were typed and not read yet.
+/// Lines that were typed and not read yet; more are dropped.
 const TYPED_MAX: usize = 16;
+/// Runs inside the run whose questions are shown here, at once; those of others are answered by
+/// `skillrun runs approve`. Protects the process's file descriptors.
+const RUNS_MAX: usize = 64;
 
-/// The questions of one run.
+/// The questions of one run, and of those inside it.
 pub(crate) struct Questions {
     store: Store,
-    run_id: RunId,
     printer: Printer,
-    follower: Option<Follower>,
+    /// What moves on the screen, and must not while somebody is asked.
+    screen: Option<MultiProgress>,
+    runs: Vec<Watched>,
     /// What was asked and is not known to be answered, the oldest first.
-    open: Vec<String>,
+    open: Vec<Question>,
     /// The question that the person was shown.
-    shown: Option<String>,
+    shown: Option<Question>,
     /// What is typed; none where nobody is there to type.
     typed: Option<mpsc::Receiver<String>>,
 }
 
+/// A run that may ask.
+struct Watched {
+    run_id: RunId,
+    /// The run that it is inside of, and the call there that it is.
+    call: Option<(RunId, String)>,
+    follower: Option<Follower>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Question {
+    run_id: RunId,
+    approval_id: String,
+}
+
+impl Watched {
+    fn new(run_id: RunId, call: Option<(RunId, String)>) -> Self {
+        Self {
+            run_id,
+            call,
+            follower: None,
+        }
+    }
+
+    /// The next event of the host's. What cannot be read yet is read at the next look.
+    fn next(&mut self, store: &Store) -> Option<Event> {
+        if self.follower.is_none() {
+            self.follower = store.follow(&self.run_id, Position::default()).ok();
+        }
+        let follower = self.follower.as_mut()?;
+        loop {
+            match follower.next_entry() {
+                Ok(Some(Entry::Record(record))) if record.origin == Origin::Host => {
+                    return Some(record.event());
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
 impl Questions {
-    pub(crate) fn new(store: Store, run_id: RunId, printer: Printer) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        run_id: RunId,
+        printer: Printer,
+        screen: Option<MultiProgress>,
+    ) -> Self {
         Self {
             store,
-            run_id,
             printer,
-            follower: None,
+            screen,
+            runs: vec![Watched::new(run_id, None)],
             open: Vec::new(),
             shown: None,
             typed: printer.is_attended().then(typed_lines),
@@ -52,70 +104,110 @@ impl Questions {
     pub(crate) async fn answer_during<T>(mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut looks = tokio::time::interval(LOOK_INTERVAL);
-        loop {
+        let ended = loop {
             tokio::select! {
-                ended = &mut work => return ended,
+                ended = &mut work => break ended,
                 _ = looks.tick() => self.look(),
-                line = next_line(&mut self.typed) => self.take(line),
+                line = next_line(&mut self.typed, self.shown.is_some()) => self.take(line),
             }
-        }
+        };
+        self.hide();
+        ended
     }
 
-    /// Notes what was asked and answered since the last look. What cannot be read yet is read at the
-    /// next one.
+    /// Notes what was asked and answered since the last look.
     fn look(&mut self) {
-        if self.follower.is_none() {
-            self.follower = self.store.follow(&self.run_id, Position::default()).ok();
-        }
-        while let Some(Ok(Some(entry))) = self.follower.as_mut().map(Follower::next_entry) {
-            let Entry::Record(record) = entry else {
-                continue;
-            };
-            match record.event() {
-                _ if record.origin != Origin::Host => {}
-                Event::ApprovalRequest(request) => self.open.push(request.approval_id),
-                Event::ApprovalResponse(response) => {
-                    self.open.retain(|id| *id != response.approval_id);
-                    if self
-                        .shown
-                        .take_if(|id| *id == response.approval_id)
-                        .is_some()
-                    {
-                        self.printer.note("it was answered");
-                    }
-                }
-                _ => {}
+        let mut at = 0;
+        while let Some(watched) = self.runs.get_mut(at) {
+            let run_id = watched.run_id.clone();
+            while let Some(event) = self.runs.get_mut(at).and_then(|run| run.next(&self.store)) {
+                self.note(&run_id, event);
             }
+            at += 1;
         }
         if self.shown.is_none()
-            && let Some(id) = self.open.first().cloned()
+            && let Some(question) = self.open.first().cloned()
         {
-            self.show(id);
+            self.show(question);
         }
     }
 
-    fn show(&mut self, id: String) {
-        let gates = self.store.gates(&self.run_id).unwrap_or_default();
-        let gate = gates.into_iter().find(|gate| gate.approval_id == id);
+    fn note(&mut self, run_id: &RunId, event: Event) {
+        match event {
+            Event::ApprovalRequest(request) => self.open.push(Question {
+                run_id: run_id.clone(),
+                approval_id: request.approval_id,
+            }),
+            Event::ApprovalResponse(response) => self.close(|question| {
+                question.run_id == *run_id && question.approval_id == response.approval_id
+            }),
+            Event::ToolCall(call) => {
+                if let Some(child) = call.child_run_id.filter(|_| self.runs.len() <= RUNS_MAX) {
+                    let call = (run_id.clone(), call.call_id);
+                    self.runs.push(Watched::new(child, Some(call)));
+                }
+            }
+            Event::ToolResult(result) => {
+                let call = Some((run_id.clone(), result.call_id));
+                let Some(at) = self.runs.iter().rposition(|run| run.call == call) else {
+                    return;
+                };
+                let ended = self.runs.remove(at);
+                self.close(|question| question.run_id == ended.run_id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes questions that nobody has to answer any more off the list, and off the screen.
+    fn close(&mut self, is_closed: impl Fn(&Question) -> bool) {
+        self.open.retain(|question| !is_closed(question));
+        if self.shown.as_ref().is_some_and(is_closed) {
+            self.hide();
+            self.printer.note("it was answered");
+        }
+    }
+
+    fn hide(&mut self) {
+        if self.shown.take().is_some()
+            && let Some(screen) = &self.screen
+        {
+            screen.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    fn show(&mut self, question: Question) {
+        let gates = self.store.gates(&question.run_id).unwrap_or_default();
+        let mut gates = gates.into_iter();
+        let gate = gates.find(|gate| gate.approval_id == question.approval_id);
         let Some(gate) = gate.filter(|gate| gate.decision.is_none()) else {
             // A policy, or another process, was faster than this look.
             return;
         };
+        if let Some(screen) = self.screen.as_ref().filter(|_| self.typed.is_some()) {
+            // A screen that cannot be cleared moves on.
+            let _uncleared = screen.clear();
+            screen.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        if self.runs.first().map(|run| &run.run_id) != Some(&question.run_id) {
+            self.printer.note(&format!("in {}:", question.run_id));
+        }
         for line in described(&gate) {
-            self.printer.note(&line);
+            self.printer.note_paragraph(&line);
         }
         match &mut self.typed {
             Some(typed) => {
+                // What was typed before the question could be read is no answer to it.
                 while typed.try_recv().is_ok() {}
                 self.printer
                     .note("approve? (y or n, and a reason behind it)");
             }
             None => self.printer.note(&format!(
                 "waiting for: skillrun runs approve {} --decision approve",
-                self.run_id
+                question.run_id
             )),
         }
-        self.shown = Some(id);
+        self.shown = Some(question);
     }
 
     fn take(&mut self, line: Option<String>) {
@@ -124,10 +216,6 @@ impl Questions {
             self.typed = None;
             return;
         };
-        if self.shown.is_none() {
-            // It answers nothing, and must not answer the next question, which nobody has read yet.
-            return;
-        }
         let Some((approved, reason)) = parse(&line) else {
             self.printer.note("please answer y or n");
             return;
@@ -137,18 +225,21 @@ impl Questions {
             reason: reason.to_owned(),
             source: ApprovalSource::Cli,
         };
-        let shown = self.shown.clone();
-        match self.store.decide(&self.run_id, shown.as_deref(), &decision) {
+        let Some(shown) = self.shown.clone() else {
+            return;
+        };
+        let id = Some(shown.approval_id.as_str());
+        match self.store.decide(&shown.run_id, id, &decision) {
             Ok(_) => {
-                self.open.retain(|id| Some(id) != shown.as_ref());
-                self.shown = None;
+                self.open.retain(|question| *question != shown);
+                self.hide();
             }
             Err(error @ DecideError::ReasonTooLong { .. }) => {
                 self.printer.note(&message("error: ", &error.to_string()));
             }
             Err(error) => {
                 self.printer.note(&message("error: ", &chain(&error)));
-                self.shown = None;
+                self.hide();
             }
         }
     }
@@ -171,7 +262,7 @@ fn typed_lines() -> mpsc::Receiver<String> {
     let (sender, typed) = mpsc::channel(TYPED_MAX);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.blocking_send(line).is_err() {
+            if matches!(sender.try_send(line), Err(TrySendError::Closed(_))) {
                 return;
             }
         }
@@ -179,11 +270,11 @@ fn typed_lines() -> mpsc::Receiver<String> {
     typed
 }
 
-/// The next line that is typed.
-async fn next_line(typed: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
+/// The next line that is typed; nothing while nobody is asked.
+async fn next_line(typed: &mut Option<mpsc::Receiver<String>>, is_asked: bool) -> Option<String> {
     match typed {
-        Some(typed) => typed.recv().await,
-        None => std::future::pending().await,
+        Some(typed) if is_asked => typed.recv().await,
+        _ => std::future::pending().await,
     }
 }
 

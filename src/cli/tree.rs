@@ -1,7 +1,7 @@
 //! A run as a tree: steps, and in them what was called, with how long it took and how it ended on the line
 //! on which it began; and below a call of another skill, that skill's own run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::display::{message, shown};
 use super::printer::Printer;
@@ -27,12 +27,21 @@ impl Took {
     /// In words; nothing, where no model was asked.
     pub(crate) fn line(&self) -> Option<String> {
         (self.calls > 0).then(|| {
+            let calls = if self.calls == 1 { "call" } else { "calls" };
             format!(
-                "models   {} calls, {} tokens, {:.6} USD",
+                "models   {} {calls}, {} tokens, {:.6} USD",
                 self.calls, self.tokens, self.cost_usd
             )
         })
     }
+}
+
+/// What was printed so far.
+#[derive(Default)]
+struct Printed {
+    took: Took,
+    /// Each run is shown once: a ledger may name one again and again, or itself.
+    runs: HashSet<RunId>,
 }
 
 /// How something ended that began on another line.
@@ -46,19 +55,20 @@ type Key = (Origin, Pair, String);
 
 /// Prints a run and those inside it, and gives what their models took.
 pub(crate) fn print(store: &Store, run_id: &RunId, printer: Printer) -> anyhow::Result<Took> {
-    let mut took = Took::default();
-    print_run(store, run_id, 0, &mut took, printer)?;
-    Ok(took)
+    let mut printed = Printed::default();
+    print_run(store, run_id, 0, &mut printed, printer)?;
+    Ok(printed.took)
 }
 
 fn print_run(
     store: &Store,
     run_id: &RunId,
     level: usize,
-    took: &mut Took,
+    printed: &mut Printed,
     printer: Printer,
 ) -> anyhow::Result<()> {
-    let ends = ends(store, run_id, took)?;
+    printed.runs.insert(run_id.clone());
+    let ends = ends(store, run_id, &mut printed.took)?;
     let mut layout = Layout::default();
     // Steps that are open, with the seat that each has.
     let mut open: Vec<String> = Vec::new();
@@ -91,7 +101,7 @@ fn print_run(
             Event::NodeEnter(enter) => open.push(enter.node_id),
             Event::ToolCall(call) if record.origin == Origin::Host => {
                 if let Some(child) = call.child_run_id {
-                    print_child(store, &child, level, took, printer)?;
+                    print_child(store, &child, level, printed, printer)?;
                 }
             }
             _ => {}
@@ -104,13 +114,13 @@ fn print_child(
     store: &Store,
     child: &RunId,
     level: usize,
-    took: &mut Took,
+    printed: &mut Printed,
     printer: Printer,
 ) -> anyhow::Result<()> {
-    if level + 1 >= LEVELS_MAX {
+    if level + 1 >= LEVELS_MAX || printed.runs.contains(child) {
         return printer.line(&format!("  {child}: skillrun runs inspect shows it"));
     }
-    match print_run(store, child, level + 1, took, printer) {
+    match print_run(store, child, level + 1, printed, printer) {
         // It was removed, or lies in another home: what is known of it stands in this ledger.
         Err(error) if is_absent(&error) => Ok(()),
         printed => printed,

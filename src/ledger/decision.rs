@@ -2,7 +2,8 @@
 //!
 //! A decision is a small file beside the ledger. It is made whole under another name and then given its
 //! own, which must be free: of two who decide at once one is first, and the other is told so. The run's
-//! writer finds the file, records the decision, and removes it. Nothing else about a question is kept
+//! writer finds the file and records the decision. The file stays as long as the ledger, so that nobody
+//! who began to decide before it was recorded comes first after it. Nothing else about a question is kept
 //! outside of the ledger.
 
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +15,7 @@ use super::error::StoreError;
 use super::event::{Event, Origin};
 use super::folder::unless_gone;
 use super::json::{Json, Text};
-use super::payload::{ApprovalRequest, ApprovalSource};
+use super::payload::{ApprovalRequest, ApprovalResponse, ApprovalSource};
 use super::reader::{Entry, Position};
 use super::scan::is_of_the_original_system;
 use super::state::{Phase, State};
@@ -41,6 +42,16 @@ pub struct ApprovalDecision {
     pub reason: String,
     /// Who decided.
     pub source: ApprovalSource,
+}
+
+impl From<ApprovalResponse> for ApprovalDecision {
+    fn from(response: ApprovalResponse) -> Self {
+        Self {
+            approved: response.approved,
+            reason: response.reason.unwrap_or_default().as_str().to_owned(),
+            source: response.source,
+        }
+    }
 }
 
 /// A question of a run.
@@ -169,7 +180,11 @@ impl Store {
             }
             match event {
                 _ if record.origin != Origin::Host => {}
-                Event::ApprovalRequest(request) => {
+                event @ Event::ApprovalRequest(_) => {
+                    // Nobody decides about a part: what stands beside the ledger is shown as well.
+                    let Event::ApprovalRequest(request) = self.whole(run_id, event)? else {
+                        continue;
+                    };
                     // Asked again after the run was resumed, it is the same question.
                     gates.retain(|gate| gate.approval_id != request.approval_id);
                     gates.push(Gate::new(run_id, request, record.time));
@@ -178,11 +193,7 @@ impl Store {
                     let id = &response.approval_id;
                     let gate = gates.iter_mut().rfind(|gate| gate.approval_id == *id);
                     if let Some(gate) = gate {
-                        gate.decision = Some(ApprovalDecision {
-                            approved: response.approved,
-                            reason: response.reason.unwrap_or_default().as_str().to_owned(),
-                            source: response.source,
-                        });
+                        gate.decision = Some(response.into());
                     }
                 }
                 _ => {}
@@ -223,37 +234,12 @@ impl Store {
                 approval_id,
             });
         }
-        if let Some(first) = self.file(run_id, &approval_id, &gate.binding, decision)? {
+        let filed = self.file(run_id, &approval_id, &gate.binding, decision)?;
+        if let Some(first) = filed {
             return Err(DecideError::Decided { approval_id, first });
         }
-        self.check_in_time(run_id, &approval_id, decision)?;
         gate.decision = Some(decision.clone());
         Ok(gate)
-    }
-
-    /// Whether a decision that was just filed is the one that counts. Since the question was looked at,
-    /// another may have been filed, put on record and removed, or the run have ended; the name is free
-    /// again then. Whatever is removed is on record before.
-    fn check_in_time(
-        &self,
-        run_id: &RunId,
-        approval_id: &str,
-        decision: &ApprovalDecision,
-    ) -> Result<(), DecideError> {
-        let (gates, phase) = self.recorded_gates(run_id)?;
-        let gate = choose(gates, run_id, Some(approval_id))?;
-        let approval_id = gate.approval_id.clone();
-        let late = match gate.decision {
-            Some(first) if first != *decision => DecideError::Decided { approval_id, first },
-            None if matches!(phase, Phase::Ended(_)) => DecideError::Over {
-                run_id: run_id.clone(),
-                approval_id,
-            },
-            // It is on record, or waits to be found.
-            Some(_) | None => return Ok(()),
-        };
-        self.forget_filed(run_id, &gate.approval_id)?;
-        Err(late)
     }
 
     /// Files a decision unless there is one, which is the answer then.
@@ -310,7 +296,11 @@ impl Store {
                 .map_err(failed)?,
         };
         match serde_json::from_slice::<Filed>(&text) {
-            Ok(filed) if filed.approval_id == approval_id && filed.binding == binding => {
+            Ok(filed)
+                if filed.approval_id == approval_id
+                    && filed.binding == binding
+                    && filed.decision.reason.len() <= REASON_BYTES_MAX =>
+            {
                 Ok(Some(filed.decision))
             }
             // It answers another question, or none; who put it there has to look.
@@ -319,13 +309,6 @@ impl Store {
                 "no decision about this question",
             ))),
         }
-    }
-
-    /// Removes the file of a decision that is on record.
-    pub(crate) fn forget_filed(&self, run_id: &RunId, approval_id: &str) -> Result<(), StoreError> {
-        let name = file_name(run_id, approval_id);
-        let folder = &self.0.folder;
-        unless_gone(folder.remove(&name)).map_err(|error| folder.failed("remove", &name, error))
     }
 
     /// Is ready when something was decided in this process, by [`Store::decide`].

@@ -1,4 +1,5 @@
-//! The main job, from a fresh checkout to the ledger of a run.
+//! The main job, from a fresh checkout to the ledgers of two runs: one that needs nothing, and one that
+//! calls tools, asks a model and waits for an approval.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,18 +8,22 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::process::{cargo, root, run, run_and_read, say, target_folder};
-use crate::{guests, wasm_target};
+use crate::{guest_toolchains, guests, triage_demo, wasm_target};
 
 const SKILL: &str = "greet";
 
 /// Builds the binary and the skill, runs the one with the other in a home that nobody has used, and
 /// shows what was recorded.
 pub(crate) fn show() -> Result<()> {
-    say("== The target that skills are built for")?;
+    say(
+        "== The target that skills are built for, and Python for the tool server of the second part",
+    )?;
     wasm_target::ensure()?;
+    guest_toolchains::ensure_python()?;
 
-    say("\n== The skill: a WASI component")?;
+    say("\n== Two skills: WASI components")?;
     let component = guests::build(SKILL)?;
+    let triage = guests::build(triage_demo::SKILL)?;
 
     say("\n== The runner")?;
     // With an example beside it, the binary is built with the features that the tests use, so that
@@ -34,7 +39,7 @@ pub(crate) fn show() -> Result<()> {
     ]))?;
 
     say("\n== A fresh home with that skill in it")?;
-    let home = fresh_home(&component)?;
+    let home = fresh_home("demo", SKILL, &component)?;
     say(&format!("  SKILLRUN_HOME={}", home.display()))?;
 
     say("\n== Run it")?;
@@ -48,17 +53,19 @@ pub(crate) fn show() -> Result<()> {
     run(skillrun(&home).args(["runs", "inspect", run_id]))?;
 
     say("\n== Nobody has edited it since")?;
-    run(skillrun(&home).args(["runs", "verify", run_id]))
+    run(skillrun(&home).args(["runs", "verify", run_id]))?;
+
+    triage_demo::show(&fresh_home("demo-triage", triage_demo::SKILL, &triage)?)
 }
 
-fn fresh_home(component: &Path) -> Result<PathBuf> {
-    let home = target_folder().join("demo");
+fn fresh_home(name: &str, skill_name: &str, component: &Path) -> Result<PathBuf> {
+    let home = target_folder().join(name);
     if home.exists() {
         fs::remove_dir_all(&home).context("cannot empty the home of the last demo")?;
     }
-    let skill = home.join("skills").join(SKILL);
+    let skill = home.join("skills").join(skill_name);
     fs::create_dir_all(&skill).context("cannot make the home")?;
-    let source = root().join("guest-skills").join(SKILL);
+    let source = root().join("guest-skills").join(skill_name);
     copy(&source.join("SKILL.md"), &skill.join("SKILL.md"))?;
     copy(component, &skill.join("skill.wasm"))?;
     let manifest = source.join("skill.toml");
@@ -74,7 +81,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn skillrun(home: &Path) -> Command {
+/// The binary, with that home.
+pub(crate) fn skillrun(home: &Path) -> Command {
     let mut command = Command::new(target_folder().join("debug/skillrun"));
     command.env("SKILLRUN_HOME", home);
     command

@@ -19,13 +19,23 @@ pub(crate) fn ensure() -> Result<()> {
     ensure_command("strace", &["--version"], &["strace"])?;
     ensure_command("npm", &["--version"], &["nodejs", "npm"])?;
     ensure_node_version()?;
+    node_packages()?;
+    ensure_python()
+}
+
+/// Installs Python and its packages, if they are missing.
+pub(crate) fn ensure_python() -> Result<()> {
     ensure_command(
         "python3",
         &["-c", "import ensurepip, venv"],
         &["python3-venv"],
     )?;
-    node_packages()?;
     python_packages()
+}
+
+/// The interpreter that has those packages.
+pub(crate) fn python() -> PathBuf {
+    folder().join("python/bin/python")
 }
 
 fn folder() -> PathBuf {

@@ -10,6 +10,7 @@ mod faults;
 mod guest_toolchains;
 mod guests;
 mod process;
+mod triage_demo;
 mod wasm_target;
 
 use std::process::ExitCode;

@@ -40,7 +40,7 @@ struct Document<'a> {
 
 pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let input = input::read(&args.input)?;
-    let source = skill_source::find(&args.skill, config)?;
+    let source = skill_source::find(&args.skill, &args.grant, config)?;
     let name = match &args.function {
         Some(_) if source.name.contains('.') => {
             let message = format!(
@@ -76,10 +76,11 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
     let live = !args.quiet && printer.is_watched();
-    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer.is_attended()));
+    let live = live.then(|| Live::new(store.clone(), run_id.clone()));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
-    let work = Questions::new(store, run_id, printer).answer_during(work);
+    let screen = live.as_ref().map(Live::screen);
+    let work = Questions::new(store, run_id, printer, screen).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,

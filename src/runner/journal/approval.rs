@@ -19,6 +19,8 @@ use crate::telemetry::chain;
 
 /// Bytes of a question. Protects the person who has to read it.
 const PROMPT_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of what is approved, which is shown whole. Protects the same person.
+const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 /// How often it is looked whether another process has decided: at first, and at the longest when the
 /// answer has been waited for for long. Looking is processor time of the run, which a day of it must not
 /// use up.
@@ -44,9 +46,18 @@ impl Journal {
         id: CallId,
         question: Question,
     ) -> Result<Decision, CallError> {
-        let payload = self.check_question(&question)?;
+        self.check_allowed(&Capability::Approval, &question.prompt)?;
         let bytes = question.prompt.len();
-        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
+        check_bytes("prompt", bytes, PROMPT_BYTES_MAX)?;
+        if question.timeout_ms == Some(0) {
+            let problem = "timeout-ms is 0: expected at least 1";
+            return Err(CallError::Invalid(problem.to_owned()));
+        }
+        let payload = Json::parse(&question.payload)
+            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
+        let payload_bytes = payload.as_str().len();
+        check_bytes("payload", payload_bytes, PAYLOAD_BYTES_MAX)?;
+        self.charge_call(bytes.saturating_add(payload_bytes))?;
         let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
         let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
         let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
@@ -70,17 +81,14 @@ impl Journal {
         };
         self.record_call(Effect::Write, request).await?;
         let since = self.stopwatch();
-        let decided = self.decision(&asked).await;
-        let is_filed = decided.is_ok();
-        let decision = match decided {
-            Ok(decision) => decision,
+        let decision = match self.decision(&asked).await {
             // Fails closed, and on record: the run goes on from here as it would from any other answer.
             Err(CallError::Failed(reason)) => ApprovalDecision {
                 approved: false,
                 reason,
                 source: ApprovalSource::Auto,
             },
-            Err(error) => return Err(error),
+            decided => decided?,
         };
         let response = ledger::ApprovalResponse {
             approval_id: id.call_id.clone(),
@@ -91,11 +99,6 @@ impl Journal {
             duration_micros: Some(since.elapsed_micros()),
         };
         self.record_call(Effect::Write, response).await?;
-        let store = self.cx.runner().store();
-        // What could not be read is left for whoever looks into it.
-        if is_filed && let Err(error) = store.forget_filed(run_id, &id.call_id) {
-            tracing::warn!(%run_id, error = chain(&error), "cannot remove a decision that is on record");
-        }
         Ok(Decision {
             approved: decision.approved,
             reason: decision.reason,
@@ -104,23 +107,6 @@ impl Journal {
                 ApprovalSource::Timeout | ApprovalSource::Auto
             ),
         })
-    }
-
-    /// Checks whether it may be asked and can be, and gives its payload.
-    fn check_question(&self, question: &Question) -> Result<Json, CallError> {
-        self.check_allowed(&Capability::Approval, &question.prompt)?;
-        let bytes = question.prompt.len();
-        if bytes > PROMPT_BYTES_MAX {
-            return Err(CallError::Invalid(format!(
-                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
-            )));
-        }
-        if question.timeout_ms == Some(0) {
-            let problem = "timeout-ms is 0: expected at least 1";
-            return Err(CallError::Invalid(problem.to_owned()));
-        }
-        Json::parse(&question.payload)
-            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))
     }
 
     async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
@@ -210,9 +196,19 @@ fn look_interval(waited: Duration) -> Duration {
     (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
 }
 
+fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {
+    if bytes > max {
+        let problem = format!("{what} has {bytes} bytes: expected at most {max}");
+        return Err(CallError::Invalid(problem));
+    }
+    Ok(())
+}
+
 /// Fails closed: a question of which it cannot be read whether it was answered is not answered with yes.
+/// Why not names files of the host, which are no business of the skill's.
 fn undecided(error: &StoreError) -> CallError {
-    CallError::Failed(format!("cannot tell what was decided: {}", chain(error)))
+    tracing::warn!(error = chain(error), "cannot tell what was decided");
+    CallError::Failed("cannot tell what was decided".to_owned())
 }
 
 #[cfg(test)]

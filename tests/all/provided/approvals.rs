@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use skillrun::clock::{Clock, Timestamp};
 use skillrun::config::{ApprovalPolicy, OnTimeout};
 use skillrun::ledger::{
-    ApprovalDecision, ApprovalSource, DecideError, Delivery, Entry, Gate, Store,
+    ApprovalDecision, ApprovalSource, DecideError, Delivery, Entry, Gate, Retention, Store,
 };
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::{Caller, Started};
@@ -105,12 +105,25 @@ async fn c33_of_two_who_decide_one_is_first_and_the_other_is_told_what_was_decid
         (&response["approved"], &response["source"]),
         (&json!(approved), &json!("api"))
     );
-    let left: Vec<_> = std::fs::read_dir(bench.folder.path().join("runs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.contains("decision"))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    // Whoever was about to decide while the decision was recorded finds the place taken.
+    let beside = || -> Vec<String> {
+        let entries = std::fs::read_dir(bench.folder.path().join("runs")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.contains(run_id.as_str()))
+            .collect()
+    };
+    assert!(
+        beside().contains(&format!("{run_id}.decision-1")),
+        "{:?}",
+        beside()
+    );
+    let nothing_is_kept = Retention {
+        max_runs: Some(0),
+        ..Retention::default()
+    };
+    store.prune(nothing_is_kept, false).unwrap();
+    assert!(beside().is_empty(), "{:?}", beside());
 }
 
 #[tokio::test]
@@ -145,6 +158,70 @@ async fn a_decision_is_for_one_question_of_a_run_that_waits() {
         matches!(none, Err(DecideError::NonePending { .. })),
         "{none:?}"
     );
+}
+
+/// A value that begins as the reference to a large one is stored beside the ledger as well.
+#[tokio::test]
+async fn whoever_decides_is_shown_all_of_what_they_decide_about() {
+    let bench = bench(Parts::default());
+    let store = bench.runner.store().clone();
+    let long = format!(r#"{{"blob":"{}","then":"delete"}}"#, "x".repeat(5_000));
+    for payload in [&long, &format!("[{long}]")] {
+        let ask = json!({ "call": "ask", "prompt": "Go on?", "payload": payload });
+        let started = start(&bench, &json!({ "verb": "calls", "calls": [ask] })).await;
+        let asked = gate(&store, &started).await;
+        assert_eq!(asked.payload.as_ref().unwrap().as_str(), payload);
+        store
+            .decide(&started.run_id, None, &decision(true))
+            .unwrap();
+        started.handle.wait().await.unwrap();
+    }
+    let large = format!(r#""{}""#, "x".repeat(64 * 1024));
+    let ask = json!({ "call": "ask", "prompt": "Go on?", "payload": large });
+    let verb = json!({ "verb": "calls", "calls": [ask] });
+    let outcome = bench.run("probe", &verb).await.unwrap();
+    let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
+    assert_eq!(said[0]["error"]["kind"], "invalid", "{said}");
+    assert!(
+        said.to_string().contains("expected at most 65536"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_decision_about_the_question_is_no_yes_and_its_path_stays_with_the_host()
+{
+    let bench = bench(Parts::default());
+    let store = bench.runner.store().clone();
+    let runs = bench.folder.path().join("runs");
+    for reason in ["x".repeat(5_000), String::new()] {
+        let started = start(&bench, &asking(None)).await;
+        let asked = gate(&store, &started).await;
+        let is_long = !reason.is_empty();
+        let filed = json!({
+            "approval_id": "approval#1",
+            "binding": if is_long { asked.binding } else { "of another".to_owned() },
+            "approved": true,
+            "reason": reason,
+            "source": "cli",
+        });
+        let file = runs.join(format!("{}.decision-1", started.run_id));
+        std::fs::write(runs.join("half"), filed.to_string()).unwrap();
+        std::fs::rename(runs.join("half"), file).unwrap();
+        let outcome = started.handle.wait().await.unwrap();
+        let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
+        let reason = "cannot tell what was decided";
+        let expected = json!({ "approved": false, "reason": reason, "automatic": true });
+        assert_eq!(said[0]["ok"], expected);
+        // What the guest was told is on record.
+        let events = bench.events(outcome.run_id.as_str());
+        let response = of_type(&events, "approval_response")[0];
+        assert_eq!(
+            (&response["approved"], &response["source"]),
+            (&json!(false), &json!("auto"))
+        );
+        assert_eq!(response["reason"], reason);
+    }
 }
 
 #[tokio::test]
@@ -248,28 +325,4 @@ async fn a_question_that_makes_no_sense_is_not_asked() {
         "{said:?}"
     );
     assert!(of_type(&events, "approval_request").is_empty());
-}
-
-#[tokio::test]
-async fn a_decision_that_cannot_be_read_is_a_no_that_is_on_record() {
-    let bench = bench(Parts::default());
-    let store = bench.runner.store().clone();
-    let started = start(&bench, &asking(None)).await;
-    gate(&store, &started).await;
-    let name = format!("runs/{}.decision-1", started.run_id);
-    std::fs::write(bench.folder.path().join(&name), "{\"approved\":true}").unwrap();
-    let run_id = started.run_id.clone();
-    let outcome = started.handle.wait().await.unwrap();
-    let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
-    assert_eq!(said[0]["ok"]["approved"], false, "{said}");
-    let events = bench.events(run_id.as_str());
-    let response = of_type(&events, "approval_response")[0];
-    assert_eq!(response["source"], "auto");
-    let reason = response["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("no decision about this question"),
-        "{reason}"
-    );
-    assert_eq!(said[0]["ok"]["reason"], reason);
-    assert!(bench.folder.path().join(&name).exists());
 }

@@ -281,7 +281,7 @@ fn its_run_reads_as_a_tree_with_durations_and_costs() {
     let cost = events[1]["payload"]["cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0);
     let took = ran.stdout.lines().last().unwrap();
-    assert!(took.starts_with("models   1 calls, ") && took.ends_with(&format!("{cost:.6} USD")));
+    assert!(took.starts_with("models   1 call, ") && took.ends_with(&format!("{cost:.6} USD")));
     let secretless = fs::read_to_string(home.ledger(&run_id)).unwrap();
     assert!(
         !secretless.contains(&model.url),
