@@ -53,6 +53,19 @@ impl Schema {
         })
     }
 
+    /// As [`Schema::compile`], on a thread on which nobody else waits: what a stranger wrote may take
+    /// seconds.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`].
+    pub(crate) async fn compile_aside(text: String) -> Result<Self, SchemaError> {
+        let compiled = tokio::task::spawn_blocking(move || Self::compile(&text)).await;
+        compiled.unwrap_or_else(|error| {
+            let reason = error.to_string();
+            Err(SchemaError::Invalid { reason })
+        })
+    }
+
     /// Checks one value.
     ///
     /// # Errors

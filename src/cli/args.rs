@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::capability::Capability;
+use super::kit::Language;
+use crate::capability::{Capability, SkillName};
 use crate::config::ApprovalPolicy;
 use crate::id::RunId;
 use crate::ledger::{Cursor, RunState, RunStatus};
@@ -41,6 +42,12 @@ pub(crate) enum Command {
     /// Install, list, check and remove skills.
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// Make a project for a new skill, with an SDK, tests and all that it takes to build it.
+    New(NewArgs),
+    /// Build the skill of a project into its folder dist, and check it.
+    Build(BuildArgs),
+    /// Run the cases in a project's folder tests, with mocks for tools, models, people and other skills.
+    Test(TestArgs),
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -49,6 +56,46 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The name of the skill: 1 to 64 of a-z, 0-9 and single hyphens between them.
+    pub(crate) name: SkillName,
+
+    /// The language that it is written in.
+    #[arg(long)]
+    pub(crate) lang: Language,
+
+    /// The folder in which the project's is made.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// The project.
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// The project.
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+
+    /// Only cases with this text in their name, or in that of their file.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+
+    /// Test what is in dist as it is.
+    #[arg(long)]
+    pub(crate) no_build: bool,
+
+    /// Keep the ledgers of the runs, and say where they are.
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -68,16 +68,21 @@ pub(crate) struct Outside {
 
 /// Everything outside that the operator configured.
 pub(crate) fn outside(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Outside> {
-    let secrets = secrets(config, store)?;
-    let ca_certificates = config.read_ca_file()?;
+    let http = http(config, store)?;
+    let certificates = http.ca_certificates.clone();
     Ok(Outside {
-        tools: Toolbox::from_config(config, &secrets, ca_certificates.clone()),
+        tools: Toolbox::from_config(config, &http.secrets, certificates),
         models: models(config, store, clock)?,
-        http: HttpOptions {
-            secrets,
-            ca_certificates,
-            ..HttpOptions::from(&config.http)
-        },
+        http,
+    })
+}
+
+/// How a run makes requests.
+pub(crate) fn http(config: &Config, store: &Store) -> anyhow::Result<HttpOptions> {
+    Ok(HttpOptions {
+        secrets: secrets(config, store)?,
+        ca_certificates: config.read_ca_file()?,
+        ..HttpOptions::from(&config.http)
     })
 }
 

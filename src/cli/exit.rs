@@ -20,6 +20,9 @@ const USAGE: &str = "usage";
 /// The stable word for a skill that is not the one that was accepted.
 const CHANGED: &str = "changed";
 
+/// The stable word for a tool of the skill's author that is missing or failed.
+const BUILD: &str = "build";
+
 /// The stable word for something that was settled by somebody else before.
 const CONFLICT: &str = "conflict";
 
@@ -104,6 +107,15 @@ impl Refused {
         Self {
             exit: Exit::Failed,
             code: OutcomeCode::LoadError.as_str(),
+            ..Self::usage(message)
+        }
+    }
+
+    /// A skill cannot be built, because a tool for it is missing or failed.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Failed,
+            code: BUILD,
             ..Self::usage(message)
         }
     }

@@ -9,6 +9,7 @@ mod commands;
 mod display;
 mod exit;
 mod input;
+mod kit;
 mod live;
 mod printer;
 mod questions;
@@ -58,6 +59,9 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
     if let Command::Config(command) = cli.command {
         return commands::config::config(&command, &home, printer);
     }
+    if let Command::New(args) = &cli.command {
+        return commands::kit::new(args, printer);
+    }
     let config = Config::load(&home)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -68,6 +72,9 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
+            Command::New(args) => commands::kit::new(&args, printer),
+            Command::Build(args) => commands::kit::build(&args, &config, printer).await,
+            Command::Test(args) => commands::kit::test(&args, &config, printer).await,
             Command::Config(command) => commands::config::config(&command, &home, printer),
             Command::Completions { shell } => commands::completions::completions(shell, printer),
         }

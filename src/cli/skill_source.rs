@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::capability::Capability;
 use crate::config::Config;
 use crate::registry::{LoadError, Registry, Skill};
 
@@ -11,25 +12,49 @@ use super::exit::Refused;
 pub(crate) struct SkillSource {
     /// The name under which the skill is run.
     pub(crate) name: String,
-    /// The skill alone, or all that are installed when it is not among them.
+    /// The skill alone, or with it all that are installed, when it is not among them or may hand work to
+    /// others.
     pub(crate) registry: Registry,
 }
 
 /// Finds what `argument` names. A text with a path separator or the ending `.wasm` is a path, anything
 /// else the name of an installed skill, which an operation may follow behind a dot; one that does not
-/// exist is found out, and recorded, by the run.
-pub(crate) fn find(argument: &str, config: &Config) -> anyhow::Result<SkillSource> {
+/// exist is found out, and recorded, by the run. `grants` are those of the call, which a component without
+/// a manifest asks for.
+pub(crate) fn find(
+    argument: &str,
+    grants: &[Capability],
+    config: &Config,
+) -> anyhow::Result<SkillSource> {
+    let skills_dir = config.skills_dir();
     if let Some(skill) = at_path(argument)? {
-        return Ok(SkillSource {
-            name: skill.name.to_string(),
-            registry: Registry::of([skill]),
-        });
+        let name = skill.name.to_string();
+        let registry = match calls_others(&skill, grants) {
+            true => Registry::load_with(&skills_dir, skill)?,
+            false => Registry::of([skill]),
+        };
+        return Ok(SkillSource { name, registry });
     }
-    let skill = argument.split('.').next().unwrap_or(argument);
+    let name = argument.split('.').next().unwrap_or(argument);
+    let mut registry = Registry::load_only(&skills_dir, name)?;
+    let skill = registry.get(name);
+    if skill.is_some_and(|skill| calls_others(&skill, grants)) {
+        registry = Registry::load(&skills_dir)?;
+    }
     Ok(SkillSource {
         name: argument.to_owned(),
-        registry: Registry::load_only(&config.skills_dir(), skill)?,
+        registry,
     })
+}
+
+/// Whether a skill asks to hand work to others.
+fn calls_others(skill: &Skill, grants: &[Capability]) -> bool {
+    let asked = match skill.is_bare {
+        true => grants,
+        false => &skill.manifest.capabilities,
+    };
+    let is_skill = |capability: &Capability| matches!(capability, Capability::Skill { .. });
+    asked.iter().any(is_skill)
 }
 
 /// A name that no skill has, with the one that may have been meant.

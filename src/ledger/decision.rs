@@ -2,7 +2,8 @@
 //!
 //! A decision is a small file beside the ledger. It is made whole under another name and then given its
 //! own, which must be free: of two who decide at once one is first, and the other is told so. The run's
-//! writer finds the file, records the decision, and removes it. Nothing else about a question is kept
+//! writer finds the file and records the decision. The file stays as long as the ledger, so that nobody
+//! who began to decide before it was recorded comes first after it. Nothing else about a question is kept
 //! outside of the ledger.
 
 use std::io::{self, Read as _, Write as _};
@@ -215,7 +216,7 @@ impl Store {
             return Err(StoreError::ReadOnly { run_id }.into());
         }
         let (gates, phase) = self.gates_and_phase(run_id)?;
-        let gate = choose(gates, run_id, approval_id)?;
+        let mut gate = choose(gates, run_id, approval_id)?;
         let approval_id = gate.approval_id.clone();
         if let Some(first) = gate.decision {
             return Err(DecideError::Decided { approval_id, first });
@@ -227,45 +228,13 @@ impl Store {
                 approval_id,
             });
         }
-        self.answer(gate, decision)
-    }
-
-    /// Answers a question that was open a moment ago.
-    fn answer(&self, mut gate: Gate, decision: &ApprovalDecision) -> Result<Gate, DecideError> {
-        let (run_id, approval_id) = (&gate.run_id, gate.approval_id.clone());
-        if let Some(first) = self.file(run_id, &approval_id, &gate.binding, decision)? {
-            return Err(DecideError::Decided { approval_id, first });
-        }
-        // Between the look and the file the run may have recorded somebody else's decision and removed
-        // that one's file, so that the name was free again.
-        if let Some(first) = self.recorded(run_id, &approval_id)? {
-            self.forget_filed(run_id, &approval_id)?;
-            if first != *decision {
-                return Err(DecideError::Decided { approval_id, first });
+        match self.file(run_id, &approval_id, &gate.binding, decision)? {
+            None => {
+                gate.decision = Some(decision.clone());
+                Ok(gate)
             }
+            Some(first) => Err(DecideError::Decided { approval_id, first }),
         }
-        gate.decision = Some(decision.clone());
-        Ok(gate)
-    }
-
-    /// The decision about a question that the ledger has.
-    fn recorded(
-        &self,
-        run_id: &RunId,
-        approval_id: &str,
-    ) -> Result<Option<ApprovalDecision>, StoreError> {
-        let mut recorded = None;
-        let mut follower = self.follow(run_id, Position::default())?;
-        while let Some(entry) = follower.next_entry()? {
-            if let Entry::Record(record) = entry
-                && record.origin == Origin::Host
-                && let Event::ApprovalResponse(response) = record.event()
-                && response.approval_id == approval_id
-            {
-                recorded = Some(response.into());
-            }
-        }
-        Ok(recorded)
     }
 
     /// Files a decision unless there is one, which is the answer then.
@@ -335,13 +304,6 @@ impl Store {
                 "no decision about this question",
             ))),
         }
-    }
-
-    /// Removes the file of a decision that is on record.
-    pub(crate) fn forget_filed(&self, run_id: &RunId, approval_id: &str) -> Result<(), StoreError> {
-        let name = file_name(run_id, approval_id);
-        let folder = &self.0.folder;
-        unless_gone(folder.remove(&name)).map_err(|error| folder.failed("remove", &name, error))
     }
 
     /// Is ready when something was decided in this process, by [`Store::decide`].
@@ -414,59 +376,5 @@ fn choose(
             .into_iter()
             .next_back()
             .ok_or(DecideError::NonePending { run_id }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Durability;
-    use crate::ledger::{RunStarted, StoreOptions};
-
-    #[tokio::test]
-    async fn a_decision_that_comes_after_one_on_record_is_told_so_and_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreOptions {
-            runs_dir: dir.path().to_owned(),
-            durability: Durability::Relaxed,
-            clock: crate::clock::Clock::system(),
-        })
-        .unwrap();
-        let run_id = RunId::generate();
-        let recorder = store.create(run_id.clone(), RunStarted::default());
-        let (recorder, _) = recorder.await.unwrap();
-        let request = ApprovalRequest {
-            approval_id: "approval#1".to_owned(),
-            prompt: "Go on?".into(),
-            ..ApprovalRequest::default()
-        };
-        recorder.record(Origin::Host, &request.into()).unwrap();
-        let gate = store.gates(&run_id).unwrap().pop().unwrap();
-        // The other one decides, the run records it and removes its file.
-        let response = ApprovalResponse {
-            approval_id: "approval#1".to_owned(),
-            node_id: None,
-            approved: false,
-            reason: None,
-            source: ApprovalSource::Cli,
-            duration_micros: None,
-        };
-        recorder
-            .record_durable(Origin::Host, &response.into())
-            .await
-            .unwrap();
-        let yes = ApprovalDecision {
-            approved: true,
-            reason: String::new(),
-            source: ApprovalSource::Cli,
-        };
-        let late = store.answer(gate, &yes);
-        assert!(
-            matches!(&late, Err(DecideError::Decided { first, .. }) if !first.approved),
-            "{late:?}"
-        );
-        let names = store.0.folder.names().unwrap().map(Result::unwrap);
-        let left: Vec<String> = names.filter(|name| name.contains("decision")).collect();
-        assert!(left.is_empty(), "{left:?}");
     }
 }

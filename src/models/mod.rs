@@ -54,6 +54,8 @@ impl fmt::Display for ModelName {
 pub struct Models {
     providers: Arc<BTreeMap<String, Arc<dyn ModelProvider>>>,
     aliases: Arc<BTreeMap<String, ModelName>>,
+    /// What stands for every other name, and who answers for every other provider.
+    stand_in: Option<(ModelName, Arc<dyn ModelProvider>)>,
 }
 
 impl Models {
@@ -106,17 +108,27 @@ impl Models {
         self
     }
 
+    /// Lets one provider answer for every model whose provider is not there. A name that is no alias and
+    /// has no provider in it stands for `model`. It is meant for tests, in which no model is asked.
+    #[must_use]
+    pub fn with_stand_in(mut self, model: ModelName, provider: Arc<dyn ModelProvider>) -> Self {
+        self.stand_in = Some((model, provider));
+        self
+    }
+
     /// The model that a guest means: an alias, or `provider/model`. Whether there is such a model only
     /// its provider knows.
     pub fn resolve(&self, asked: &str) -> Option<ModelName> {
         if let Some(name) = self.aliases.get(asked) {
             return Some(name.clone());
         }
-        let (provider, model) = asked.split_once('/')?;
-        Some(ModelName {
-            provider: provider.to_owned(),
-            model: model.to_owned(),
-        })
+        match asked.split_once('/') {
+            Some((provider, model)) => Some(ModelName {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            }),
+            None => self.stand_in.as_ref().map(|(model, _)| model.clone()),
+        }
     }
 
     /// Asks a model and waits for the whole answer. `request.model` is set here.
@@ -146,7 +158,8 @@ impl Models {
     }
 
     fn provider(&self, name: &ModelName) -> Result<&Arc<dyn ModelProvider>, ModelError> {
-        let provider = self.providers.get(&name.provider);
+        let stand_in = || self.stand_in.as_ref().map(|(_, provider)| provider);
+        let provider = self.providers.get(&name.provider).or_else(stand_in);
         provider.ok_or_else(|| ModelError::NotFound(name.to_string()))
     }
 }

@@ -5,8 +5,9 @@
 //! a wrong value is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use super::finding::{FileFindings, Position, Problem, excerpt};
+use super::finding::{FileFindings, Findings, Position, Problem, excerpt};
 use super::yaml::{self, Node, Value};
 use crate::capability::SkillName;
 
@@ -43,6 +44,16 @@ pub(super) struct FrontMatter {
     pub(super) metadata: BTreeMap<String, String>,
     /// Tools that the author expects to be allowed. It grants nothing.
     pub(super) allowed_tools: Vec<String>,
+}
+
+/// The name of a skill by the text of its SKILL.md; none where that has no valid front matter.
+pub fn skill_name(text: &str) -> Option<SkillName> {
+    let mut findings = Findings::default();
+    let mut in_file = FileFindings {
+        findings: &mut findings,
+        file: PathBuf::new(),
+    };
+    parse(text, "", &mut in_file).map(|(front_matter, _)| front_matter.name)
 }
 
 /// Reads a SKILL.md: its head and the text below. What is wrong is added to `findings`; there is no

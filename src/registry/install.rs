@@ -7,7 +7,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde::Serialize;
 
-use super::finding::{FileFindings, Findings, LoadError};
+use super::finding::{Findings, LoadError};
 use super::front_matter::{self, SKILL_FILE};
 use super::package::{self, PackageError, Tree};
 use super::pin::{Change, Pin};
@@ -207,18 +207,10 @@ fn write(tree: &Tree, staging: &Staging, name: &SkillName) -> io::Result<()> {
 fn name_of(tree: &Tree, source: &Path) -> SkillName {
     let text = tree.file(SKILL_FILE).unwrap_or_default();
     let text = std::str::from_utf8(text).unwrap_or_default();
-    let mut findings = Findings::default();
-    let mut in_file = FileFindings {
-        findings: &mut findings,
-        file: PathBuf::new(),
-    };
-    match front_matter::parse(text, "", &mut in_file) {
-        Some((front_matter, _)) => front_matter.name,
-        None => {
-            let stem = source.file_stem().unwrap_or_default();
-            SkillName::sanitised(&stem.to_string_lossy())
-        }
-    }
+    front_matter::skill_name(text).unwrap_or_else(|| {
+        let stem = source.file_stem().unwrap_or_default();
+        SkillName::sanitised(&stem.to_string_lossy())
+    })
 }
 
 /// The same error with paths that whoever installs knows, not with the one that is about to go.

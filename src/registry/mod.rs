@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub use component::{COMPONENT_FILE, Component};
 pub use finding::{Finding, LoadError, Position, Problem, Severity};
-pub use front_matter::SKILL_FILE;
+pub use front_matter::{SKILL_FILE, skill_name};
 pub use install::{InstallError, InstallOutcome, InstallStatus, Staged};
 pub use manifest::{ComponentSection, Expose, MANIFEST_FILE, Manifest, WORLD_VERSIONS};
 pub use package::{EntryRule, Format, PackageError, check_archive};
@@ -93,12 +93,17 @@ impl Registry {
     /// The folder cannot be read, or the state of its skills is damaged. A skill that is refused is no
     /// error: it is in [`Registry::refused`].
     pub fn load(skills_dir: &Path) -> Result<Self, RegistryError> {
-        let state = State::read(skills_dir)?;
-        let mut snapshot = Snapshot::default();
-        for name in folder_names(skills_dir)? {
-            snapshot.add(load_skill(skills_dir, &name, &state), &state);
-        }
-        snapshot.tell_clashes();
+        Ok(Self(Arc::new(Snapshot::load(skills_dir)?)))
+    }
+
+    /// As [`Registry::load`], with a skill that is not installed. It takes the place of one of its name.
+    ///
+    /// # Errors
+    /// As for [`Registry::load`].
+    pub fn load_with(skills_dir: &Path, skill: Skill) -> Result<Self, RegistryError> {
+        let mut snapshot = Snapshot::load(skills_dir)?;
+        snapshot.disabled.remove(&skill.name);
+        snapshot.skills.insert(skill.name.clone(), Arc::new(skill));
         Ok(Self(Arc::new(snapshot)))
     }
 
@@ -176,6 +181,16 @@ impl Registry {
 }
 
 impl Snapshot {
+    fn load(skills_dir: &Path) -> Result<Self, RegistryError> {
+        let state = State::read(skills_dir)?;
+        let mut snapshot = Self::default();
+        for name in folder_names(skills_dir)? {
+            snapshot.add(load_skill(skills_dir, &name, &state), &state);
+        }
+        snapshot.tell_clashes();
+        Ok(snapshot)
+    }
+
     fn add(&mut self, loaded: Result<Skill, LoadError>, state: &State) {
         match loaded {
             Ok(skill) => {

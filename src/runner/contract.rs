@@ -11,16 +11,16 @@ use crate::schema::{Contract, Schema};
 use crate::telemetry::chain;
 
 /// The contract of a skill: what its manifest says, and what it says of itself where that says nothing.
-pub(super) fn of(skill: &Skill, said: &[String; 2]) -> Result<Contract, ExecutorError> {
+pub(super) async fn of(skill: &Skill, said: &[String; 2]) -> Result<Contract, ExecutorError> {
     let manifest = &skill.manifest;
     let [input, output] = said;
     Ok(Contract {
-        input: compile(skill, "input", manifest.input_schema.as_ref(), input)?,
-        output: compile(skill, "output", manifest.output_schema.as_ref(), output)?,
+        input: compile(skill, "input", manifest.input_schema.as_ref(), input).await?,
+        output: compile(skill, "output", manifest.output_schema.as_ref(), output).await?,
     })
 }
 
-fn compile(
+async fn compile(
     skill: &Skill,
     which: &str,
     manifest: Option<&Value>,
@@ -31,11 +31,13 @@ fn compile(
         None if said.trim().is_empty() => return Ok(None),
         None => said.to_owned(),
     };
-    let schema = Schema::compile(&text).map_err(|error| ExecutorError::Load {
-        name: skill.name.to_string(),
-        reason: format!("its {which} schema cannot be used: {}", chain(&error)),
-        hint: Some(format!("skillrun skills inspect {} shows it", skill.name)),
-    })?;
+    let schema = Schema::compile_aside(text)
+        .await
+        .map_err(|error| ExecutorError::Load {
+            name: skill.name.to_string(),
+            reason: format!("its {which} schema cannot be used: {}", chain(&error)),
+            hint: Some(format!("skillrun skills inspect {} shows it", skill.name)),
+        })?;
     Ok(Some(schema))
 }
 

@@ -135,6 +135,16 @@ impl SkillExecutor {
         })
     }
 
+    /// The same skills on the same engine, which may call these tools and ask these models instead.
+    #[must_use]
+    pub fn with_providers(&self, tools: Toolbox, models: Models) -> Self {
+        Self {
+            tools,
+            models,
+            ..self.clone()
+        }
+    }
+
     /// Loads a skill and asks it what it is.
     ///
     /// # Errors
@@ -172,7 +182,7 @@ impl SkillExecutor {
         } else {
             program.describe(Arc::clone(&cx.profile().limits)).await?
         };
-        contract::of(skill, &[said.input_schema, said.output_schema])
+        contract::of(skill, &[said.input_schema, said.output_schema]).await
     }
 
     async fn load(&self, skill: &Skill) -> Result<Arc<Program>, ExecutorError> {

@@ -254,7 +254,8 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
 }
 
 impl Ran {
-    fn of(output: std::process::Output) -> Self {
+    /// What a process left behind.
+    pub(crate) fn of(output: std::process::Output) -> Self {
         Self {
             exit: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),

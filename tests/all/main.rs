@@ -10,6 +10,7 @@ mod guests;
 mod harness;
 mod house;
 mod http;
+mod kit;
 mod ledger;
 mod models;
 mod policy;

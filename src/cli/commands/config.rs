@@ -11,7 +11,7 @@ use crate::cli::args::ConfigCommand;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
-use crate::config::{CONFIG_FILE, Config, Secret, SecretSource};
+use crate::config::{Approvals, CONFIG_FILE, Config, Secret, SecretSource};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::registry::{Registry, RegistryError, Severity};
 use crate::telemetry::chain;
@@ -87,6 +87,11 @@ fn settings(config: &Config) -> Vec<Setting> {
             &runs.at_once_max,
             &default_runs.at_once_max,
         ),
+        Setting::of(
+            "runs.nested_max",
+            &runs.nested_max,
+            &default_runs.nested_max,
+        ),
         Setting::of("runs.queue_max", &runs.queue_max, &default_runs.queue_max),
         Setting::of(
             "engine.component_bytes_max",
@@ -107,8 +112,27 @@ fn settings(config: &Config) -> Vec<Setting> {
             },
         ),
     ]);
+    settings.extend(approvals(config.approvals));
     settings.extend(grants_and_network(config));
     settings
+}
+
+/// How questions are answered.
+fn approvals(approvals: Approvals) -> [Setting; 2] {
+    let default = Approvals::default();
+    let source = |is_default: bool| if is_default { DEFAULT } else { CONFIGURED };
+    [
+        Setting::new(
+            "approvals.policy",
+            word(&approvals.policy),
+            source(approvals.policy == default.policy),
+        ),
+        Setting::new(
+            "approvals.on_timeout",
+            word(&approvals.on_timeout),
+            source(approvals.on_timeout == default.on_timeout),
+        ),
+    ]
 }
 
 /// What the operator grants, and what goes out: sections that are empty by default.

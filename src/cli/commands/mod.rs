@@ -4,6 +4,7 @@ pub(super) mod approve;
 pub(super) mod completions;
 pub(super) mod config;
 mod explain;
+pub(super) mod kit;
 pub(super) mod run;
 pub(super) mod runs;
 pub(super) mod skills;

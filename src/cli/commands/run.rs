@@ -40,7 +40,7 @@ struct Document<'a> {
 
 pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
     let input = input::read(&args.input)?;
-    let source = skill_source::find(&args.skill, config)?;
+    let source = skill_source::find(&args.skill, &args.grant, config)?;
     let name = match &args.function {
         Some(_) if source.name.contains('.') => {
             let message = format!(

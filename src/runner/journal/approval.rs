@@ -86,10 +86,6 @@ impl Journal {
             duration_micros: Some(since.elapsed_micros()),
         };
         self.record_call(Effect::Write, response).await?;
-        let store = self.cx.runner().store();
-        if let Err(error) = store.forget_filed(run_id, &id.call_id) {
-            tracing::warn!(%run_id, error = chain(&error), "cannot remove a decision that is on record");
-        }
         Ok(Decision {
             approved: decision.approved,
             reason: decision.reason,

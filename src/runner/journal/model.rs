@@ -69,7 +69,8 @@ impl Journal {
         let schema = match &request.output_schema {
             None => None,
             Some(text) => {
-                let schema = Schema::compile(text)
+                let schema = Schema::compile_aside(text.clone()).await;
+                let schema = schema
                     .map_err(|error| CallError::Invalid(format!("output-schema: {error}")))?;
                 Some((schema, Digest::of(text.as_bytes())))
             }

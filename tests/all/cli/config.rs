@@ -33,6 +33,8 @@ fn every_setting_is_shown_with_its_source() {
         ("limits.memory_bytes", "268435456", "default"),
         ("runs.queue_max", "3", "config"),
         ("runs.at_once_max", "256", "default"),
+        ("runs.nested_max", "256", "default"),
+        ("approvals.policy", "ask", "default"),
         ("ledger.durability", "sync", "default"),
         ("engine.compile_time_ms", "60000", "default"),
         ("capabilities.grant", "env:LANG", "config"),

@@ -49,3 +49,49 @@ fn no_calls_are_refused() {
     let (document, _) = home.run_json("fan-out", &json!({ "tool": "math__root", "calls": [] }));
     assert_eq!(document["code"], "invalid_input", "{document}");
 }
+
+/// A real tool server, whose answers come in the order of the calls.
+#[test]
+fn answers_of_a_tool_server_come_in_the_order_of_the_calls() {
+    let home = Home::new(&[FAN_OUT]);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let command = json!([
+        root.join("target/toolchains/python/bin/python"),
+        root.join("tests/all/tools/friendly.py"),
+    ]);
+    home.configure(&format!(
+        "[mcp_servers.friendly]\ncommand = {command}\n[skills.fan-out]\ngrant = [\"tool:friendly__*\"]\n"
+    ));
+    let calls: Vec<_> = (0..9).map(|n| json!({ "a": n, "b": 1 })).collect();
+    let input = json!({ "tool": "add", "calls": calls, "parallel_max": 3 });
+    let (document, exit) = home.run_json("fan-out", &input);
+    assert_eq!(exit, 0, "{document}");
+    let results = document["output"]["results"].as_array().unwrap();
+    let sums: Vec<_> = results
+        .iter()
+        .map(|one| one["content"][0]["text"].clone())
+        .collect();
+    let expected: Vec<_> = (1..=9).map(|sum: u32| json!(sum.to_string())).collect();
+    assert_eq!(sums, expected, "{document}");
+    let run_id = document["run_id"].as_str().unwrap();
+    let calls = home.events_of(run_id, "tool_call");
+    assert_eq!(calls[0]["payload"]["name"], "friendly__add");
+    assert_eq!(
+        (
+            &calls[0]["payload"]["asked"],
+            &calls[0]["payload"]["effect"]
+        ),
+        (&json!("add"), &json!("read"))
+    );
+    assert_eq!(home.events_of(run_id, "tool_result").len(), 9);
+
+    // A wrong type is found out here, with its place, and the server never sees it.
+    let input = json!({ "tool": "add", "calls": [{ "a": "5", "b": 1 }] });
+    let (document, _) = home.run_json("fan-out", &input);
+    let error = &document["output"]["results"][0]["error"];
+    assert_eq!(error["kind"], "invalid");
+    assert!(
+        error["message"].as_str().unwrap().contains("$.a: \"5\""),
+        "{document}"
+    );
+}

@@ -90,6 +90,35 @@ fn a_log_text_that_looks_like_an_event_stays_text() {
     );
 }
 
+#[test]
+fn c41_a_result_that_does_not_fit_the_schema_reaches_nobody() {
+    let home = Home::new(&[PROBE]);
+    let manifest = "[schemas]\noutput = { type = \"object\", required = [\"a\"] }\n";
+    home.write_manifest("probe", manifest);
+    let (document, exit) = probe(&home, &json!({ "verb": "echo", "value": { "a": 1 } }));
+    assert_eq!((exit, &document["output"]), (0, &json!({ "a": 1 })));
+    let (document, exit) = probe(&home, &json!({ "verb": "echo", "value": { "b": 1 } }));
+    assert_eq!((exit, &document["code"]), (1, &json!("invalid_output")));
+    let error = document["error"].as_str().unwrap();
+    assert!(error.contains("$: \"a\" is a required property"), "{error}");
+    assert_eq!(document["output"], Value::Null);
+    let end = &home.events_of(document["run_id"].as_str().unwrap(), "run_completed")[0];
+    assert_eq!(end["payload"]["output"], Value::Null);
+
+    // A schema that is none stops the skill, and not what it is run on.
+    home.write_manifest("probe", "[schemas]\ninput = { type = \"what\" }\n");
+    let (document, exit) = probe(&home, &json!({ "verb": "noop" }));
+    assert_eq!(
+        (exit, &document["code"]),
+        (1, &json!("load_error")),
+        "{document}"
+    );
+    assert!(
+        document["error"].as_str().unwrap().contains("input schema"),
+        "{document}"
+    );
+}
+
 /// Case C9: a flood of lines is cut, counted and bounded, and no character is split.
 #[test]
 fn a_flood_of_log_lines_is_counted_and_dropped() {

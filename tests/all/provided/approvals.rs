@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use skillrun::clock::{Clock, Timestamp};
 use skillrun::config::{ApprovalPolicy, OnTimeout};
 use skillrun::ledger::{
-    ApprovalDecision, ApprovalSource, DecideError, Delivery, Entry, Gate, Store,
+    ApprovalDecision, ApprovalSource, DecideError, Delivery, Entry, Gate, Retention, Store,
 };
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::{Caller, Started};
@@ -105,12 +105,25 @@ async fn c33_of_two_who_decide_one_is_first_and_the_other_is_told_what_was_decid
         (&response["approved"], &response["source"]),
         (&json!(approved), &json!("api"))
     );
-    let left: Vec<_> = std::fs::read_dir(bench.folder.path().join("runs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.contains("decision"))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    // Whoever was about to decide while the decision was recorded finds the place taken.
+    let beside = || -> Vec<String> {
+        let entries = std::fs::read_dir(bench.folder.path().join("runs")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.contains(run_id.as_str()))
+            .collect()
+    };
+    assert!(
+        beside().contains(&format!("{run_id}.decision-1")),
+        "{:?}",
+        beside()
+    );
+    let nothing_is_kept = Retention {
+        max_runs: Some(0),
+        ..Retention::default()
+    };
+    store.prune(nothing_is_kept, false).unwrap();
+    assert!(beside().is_empty(), "{:?}", beside());
 }
 
 #[tokio::test]

@@ -107,34 +107,6 @@ async fn a_grant_of_the_caller_is_none_of_the_skill_that_it_calls() {
     assert!(called.lock().unwrap().is_empty());
 }
 
-/// A probe that hands work to a handoff, which hands it to a probe, and so on, `levels` deep.
-fn nested(levels: u32, innermost: &Value) -> Value {
-    (0..levels).fold(innermost.clone(), |input, level| {
-        let skill = if level == 0 { "probe" } else { "handoff" };
-        json!({ "steps": [{ "skill": skill, "input": input }] })
-    })
-}
-
-#[tokio::test]
-async fn runs_nest_only_so_deep() {
-    // Skills that are named by their file ask for what the call grants, and only the outermost call
-    // grants anything: with nothing granted below, the second level is refused by policy.
-    let bench = bench(&["skill:handoff"]).limited("nesting_depth", 1);
-    let (said, _) = bench
-        .calls(json!([call(
-            "handoff",
-            &nested(1, &json!({ "verb": "noop" }))
-        )]))
-        .await;
-    assert_eq!(said[0]["error"]["kind"], "failed", "{said:?}");
-    assert!(
-        said[0]["error"]["detail"]
-            .as_str()
-            .unwrap()
-            .contains("denied")
-    );
-}
-
 #[tokio::test]
 async fn many_at_once_wait_for_places_and_all_come_through() {
     let bench = Bench::new(

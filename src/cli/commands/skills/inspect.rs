@@ -43,7 +43,7 @@ pub(super) async fn inspect(
     config: &Config,
     printer: Printer,
 ) -> anyhow::Result<Exit> {
-    let source = skill_source::find(argument, config)?;
+    let source = skill_source::find(argument, &[], config)?;
     // A function of the skill may stand behind a dot; what is looked at is the skill.
     let name = source.name.split('.').next().unwrap_or(&source.name);
     let disabled = source.registry.get_disabled(name);

@@ -6,6 +6,8 @@ mod list;
 mod state;
 mod validate;
 
+pub(crate) use validate::unloadable;
+
 use serde::Serialize;
 
 use crate::cli::args::SkillsCommand;

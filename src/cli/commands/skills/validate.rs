@@ -54,7 +54,7 @@ pub(super) async fn validate(
 }
 
 /// Loads the component, which only the engine can judge, and asks it what it is.
-pub(super) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<Option<Found>> {
+pub(crate) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<Option<Found>> {
     let skill = skill_source::read(path)?;
     let Some(component) = skill.component.clone() else {
         return Ok(None);
@@ -75,11 +75,11 @@ pub(super) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<O
 }
 
 /// One thing that is wrong, from the registry or from the engine.
-pub(super) struct Found {
+pub(crate) struct Found {
     severity: Severity,
     file: PathBuf,
     position: Option<Position>,
-    pub(super) problem: String,
+    pub(crate) problem: String,
 }
 
 impl From<&Finding> for Found {
@@ -101,7 +101,7 @@ impl Found {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let file = self.file.display();
         match self.position {
             Some(Position { line, column }) => format!("{file}:{line}:{column}: {}", self.problem),
