@@ -50,7 +50,8 @@ struct End {
     said: String,
 }
 
-type Key = (Pair, String);
+/// Who says that it began or ended, and what it is: what a guest claims says nothing of what the host saw.
+type Key = (Origin, Pair, String);
 
 /// Prints a run and those inside it, and gives what their models took.
 pub(crate) fn print(store: &Store, run_id: &RunId, printer: Printer) -> anyhow::Result<Took> {
@@ -86,8 +87,8 @@ fn print_run(
         {
             open.truncate(seat);
         }
-        let ended = opens(&event).and_then(|key| ends.get(&key));
-        let is_folded = closes(&event)
+        let ended = opens(&record, &event).and_then(|key| ends.get(&key));
+        let is_folded = closes(&record, &event)
             .and_then(|key| ends.get(&key))
             .is_some_and(|end| end.seq == record.seq);
         if !is_folded {
@@ -168,7 +169,7 @@ fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMa
             took.tokens = took.tokens.saturating_add(tokens);
             took.cost_usd += call.cost_usd.unwrap_or(0.0);
         }
-        if let Some(key) = closes(&event)
+        if let Some(key) = closes(&record, &event)
             && ends.len() < ENDS_MAX
         {
             let said = end_of(&record, &event);
@@ -179,8 +180,8 @@ fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMa
     Ok(ends)
 }
 
-fn opens(event: &Event) -> Option<Key> {
-    Some(match event {
+fn opens(record: &Record, event: &Event) -> Option<Key> {
+    let (pair, id) = match event {
         Event::NodeEnter(enter) => (Pair::Node, enter.node_id.clone()),
         Event::ToolCall(call) => (Pair::Tool, call.call_id.clone()),
         Event::LlmCall(call) if call.phase == Some(CallPhase::Call) => {
@@ -189,11 +190,12 @@ fn opens(event: &Event) -> Option<Key> {
         Event::HttpCall(call) => (Pair::Http, call.call_id.clone()),
         Event::ApprovalRequest(request) => (Pair::Approval, request.approval_id.clone()),
         _ => return None,
-    })
+    };
+    Some((record.origin, pair, id))
 }
 
-fn closes(event: &Event) -> Option<Key> {
-    Some(match event {
+fn closes(record: &Record, event: &Event) -> Option<Key> {
+    let (pair, id) = match event {
         Event::NodeExit(exit) => (Pair::Node, exit.node_id.clone()),
         Event::ToolResult(result) => (Pair::Tool, result.call_id.clone()),
         Event::LlmCall(call) if call.phase == Some(CallPhase::Result) => {
@@ -202,7 +204,8 @@ fn closes(event: &Event) -> Option<Key> {
         Event::HttpResult(result) => (Pair::Http, result.call_id.clone()),
         Event::ApprovalResponse(response) => (Pair::Approval, response.approval_id.clone()),
         _ => return None,
-    })
+    };
+    Some((record.origin, pair, id))
 }
 
 /// What the line on which something began says of its end.

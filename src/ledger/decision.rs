@@ -158,6 +158,15 @@ impl Store {
     }
 
     fn gates_and_phase(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
+        let (mut gates, phase) = self.recorded_gates(run_id)?;
+        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
+            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
+        }
+        Ok((gates, phase))
+    }
+
+    /// As the ledger alone has them.
+    fn recorded_gates(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
         let mut gates: Vec<Gate> = Vec::new();
         let mut state = State::default();
         let mut follower = self.follow(run_id, Position::default())?;
@@ -189,9 +198,6 @@ impl Store {
                 }
                 _ => {}
             }
-        }
-        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
-            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
         }
         Ok((gates, state.phase()))
     }
