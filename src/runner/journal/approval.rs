@@ -46,18 +46,9 @@ impl Journal {
         id: CallId,
         question: Question,
     ) -> Result<Decision, CallError> {
-        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        let payload = self.check_question(&question)?;
         let bytes = question.prompt.len();
-        check_bytes("prompt", bytes, PROMPT_BYTES_MAX)?;
-        if question.timeout_ms == Some(0) {
-            let problem = "timeout-ms is 0: expected at least 1";
-            return Err(CallError::Invalid(problem.to_owned()));
-        }
-        let payload = Json::parse(&question.payload)
-            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
-        let payload_bytes = payload.as_str().len();
-        check_bytes("payload", payload_bytes, PAYLOAD_BYTES_MAX)?;
-        self.charge_call(bytes.saturating_add(payload_bytes))?;
+        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
         let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
         let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
         let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
@@ -82,13 +73,14 @@ impl Journal {
         self.record_call(Effect::Write, request).await?;
         let since = self.stopwatch();
         let decision = match self.decision(&asked).await {
+            Ok(decision) => decision,
             // Fails closed, and on record: the run goes on from here as it would from any other answer.
             Err(CallError::Failed(reason)) => ApprovalDecision {
                 approved: false,
                 reason,
                 source: ApprovalSource::Auto,
             },
-            decided => decided?,
+            Err(error) => return Err(error),
         };
         let response = ledger::ApprovalResponse {
             approval_id: id.call_id.clone(),
@@ -107,6 +99,20 @@ impl Journal {
                 ApprovalSource::Timeout | ApprovalSource::Auto
             ),
         })
+    }
+
+    /// Checks whether it may be asked and can be, and gives its payload.
+    fn check_question(&self, question: &Question) -> Result<Json, CallError> {
+        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        check_bytes("prompt", question.prompt.len(), PROMPT_BYTES_MAX)?;
+        if question.timeout_ms == Some(0) {
+            let problem = "timeout-ms is 0: expected at least 1";
+            return Err(CallError::Invalid(problem.to_owned()));
+        }
+        let payload = Json::parse(&question.payload)
+            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
+        check_bytes("payload", payload.as_str().len(), PAYLOAD_BYTES_MAX)?;
+        Ok(payload)
     }
 
     async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
@@ -192,10 +198,6 @@ impl Journal {
     }
 }
 
-fn look_interval(waited: Duration) -> Duration {
-    (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
-}
-
 fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {
     if bytes > max {
         let problem = format!("{what} has {bytes} bytes: expected at most {max}");
@@ -209,6 +211,10 @@ fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {
 fn undecided(error: &StoreError) -> CallError {
     tracing::warn!(error = chain(error), "cannot tell what was decided");
     CallError::Failed("cannot tell what was decided".to_owned())
+}
+
+fn look_interval(waited: Duration) -> Duration {
+    (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
 }
 
 #[cfg(test)]
