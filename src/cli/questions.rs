@@ -108,7 +108,7 @@ impl Questions {
             tokio::select! {
                 ended = &mut work => break ended,
                 _ = looks.tick() => self.look(),
-                line = next_line(&mut self.typed, self.shown.is_some()) => self.take(line),
+                line = next_line(&mut self.typed) => self.take(line),
             }
         };
         self.hide();
@@ -216,6 +216,10 @@ impl Questions {
             self.typed = None;
             return;
         };
+        if self.shown.is_none() {
+            // It answers nothing, and must not answer the next question, which nobody has read yet.
+            return;
+        }
         let Some((approved, reason)) = parse(&line) else {
             self.printer.note("please answer y or n");
             return;
@@ -270,11 +274,11 @@ fn typed_lines() -> mpsc::Receiver<String> {
     typed
 }
 
-/// The next line that is typed; nothing while nobody is asked.
-async fn next_line(typed: &mut Option<mpsc::Receiver<String>>, is_asked: bool) -> Option<String> {
+/// The next line that is typed.
+async fn next_line(typed: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
     match typed {
-        Some(typed) if is_asked => typed.recv().await,
-        _ => std::future::pending().await,
+        Some(typed) => typed.recv().await,
+        None => std::future::pending().await,
     }
 }
 
