@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::display::shown;
+use super::printer::Printer;
 use super::timeline::Timeline;
 use crate::id::RunId;
 use crate::ledger::{CallPhase, Entry, Event, Follower, Position, Record, Store};
@@ -17,28 +20,71 @@ const FRAME: Duration = Duration::from_millis(80);
 /// Lines with a spinner that are shown at once; more would not fit a screen.
 const OPEN_SHOWN_MAX: usize = 16;
 
+/// The terminal of one run, for all that write to it while spinners move there.
+#[derive(Debug, Clone)]
+pub(crate) struct Screen {
+    printer: Printer,
+    spinners: MultiProgress,
+    /// The number of the last event that was shown.
+    shown_seq: Arc<AtomicU64>,
+}
+
+impl Screen {
+    pub(crate) fn new(printer: Printer) -> Self {
+        Self {
+            printer,
+            spinners: MultiProgress::new(),
+            shown_seq: Arc::default(),
+        }
+    }
+
+    /// Writes one line for a person above the spinners, also while these are hidden.
+    pub(crate) fn note(&self, line: &str) {
+        self.spinners.suspend(|| self.printer.note(line));
+    }
+
+    /// Whether the event with this number was shown, and all before it.
+    pub(crate) fn has_shown(&self, seq: u64) -> bool {
+        self.shown_seq.load(Ordering::Acquire) >= seq
+    }
+
+    /// Takes the spinners away, so that nothing moves where a person types.
+    fn hide_spinners(&self) {
+        // What cannot be cleared was not drawn.
+        let _undrawn = self.spinners.clear();
+        self.spinners.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    fn show_spinners(&self) {
+        self.spinners.set_draw_target(ProgressDrawTarget::stderr());
+    }
+}
+
 pub(crate) struct Live {
     store: Store,
     run_id: RunId,
     follower: Option<Follower>,
     timeline: Timeline,
-    screen: MultiProgress,
+    screen: Screen,
     /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
     /// Whether questions are answered at this terminal, so that nothing may move below them.
     is_attended: bool,
+    /// Questions that are open at this terminal.
+    asked: usize,
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, run_id: RunId, is_attended: bool) -> Self {
+    pub(crate) fn new(store: Store, run_id: RunId, screen: Screen) -> Self {
         Self {
             store,
             run_id,
             follower: None,
             timeline: Timeline::default(),
-            screen: MultiProgress::new(),
+            is_attended: screen.printer.is_attended(),
+            screen,
             open: HashMap::new(),
-            is_attended,
+            asked: 0,
         }
     }
 
@@ -74,9 +120,7 @@ impl Live {
     }
 
     fn show(&mut self, record: &Record) {
-        let line = self.timeline.line(record);
-        // Without a terminal to draw on there is nobody to show it to.
-        let _undrawn = self.screen.println(line);
+        self.screen.note(&self.timeline.line(record));
         match record.event() {
             Event::RunStarted(started) => self.begin(self.run_id.to_string(), &started.skill),
             Event::NodeEnter(enter) => self.begin(enter.node_id.clone(), &enter.node_id),
@@ -84,10 +128,14 @@ impl Live {
             Event::ToolCall(call) => self.begin(call.call_id, &call.name),
             Event::ToolResult(result) => self.end(&result.call_id),
             Event::ApprovalRequest(_) if self.is_attended => {
-                self.screen.set_draw_target(ProgressDrawTarget::hidden());
+                self.asked += 1;
+                self.screen.hide_spinners();
             }
             Event::ApprovalResponse(_) if self.is_attended => {
-                self.screen.set_draw_target(ProgressDrawTarget::stderr());
+                self.asked = self.asked.saturating_sub(1);
+                if self.asked == 0 {
+                    self.screen.show_spinners();
+                }
             }
             Event::ApprovalRequest(request) => {
                 self.begin(request.approval_id, request.prompt.as_str());
@@ -102,6 +150,7 @@ impl Live {
             Event::HttpResult(result) => self.end(&result.call_id),
             _ => {}
         }
+        self.screen.shown_seq.store(record.seq, Ordering::Release);
     }
 
     fn begin(&mut self, id: String, what: &str) {
@@ -111,7 +160,7 @@ impl Live {
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::new_spinner().with_style(style);
-        let bar = self.screen.add(bar);
+        let bar = self.screen.spinners.add(bar);
         bar.set_message(shown(what));
         bar.enable_steady_tick(FRAME);
         self.open.insert(id, bar);

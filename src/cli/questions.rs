@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::display::{json, message};
+use super::live::Screen;
 use super::printer::Printer;
 use crate::id::RunId;
 use crate::ledger::{
@@ -26,9 +27,11 @@ pub(crate) struct Questions {
     store: Store,
     run_id: RunId,
     printer: Printer,
+    /// Where the run is shown as it happens, if it is. A question waits until all before it is there.
+    screen: Option<Screen>,
     follower: Option<Follower>,
-    /// What was asked and is not known to be answered, the oldest first.
-    open: Vec<String>,
+    /// What was asked and is not known to be answered, the oldest first: number of the event, and id.
+    open: Vec<(u64, String)>,
     /// The question that the person was shown.
     shown: Option<String>,
     /// What is typed; none where nobody is there to type.
@@ -36,11 +39,17 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    pub(crate) fn new(store: Store, run_id: RunId, printer: Printer) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        run_id: RunId,
+        printer: Printer,
+        screen: Option<Screen>,
+    ) -> Self {
         Self {
             store,
             run_id,
             printer,
+            screen,
             follower: None,
             open: Vec::new(),
             shown: None,
@@ -73,14 +82,14 @@ impl Questions {
             };
             match record.event() {
                 _ if record.origin != Origin::Host => {}
-                Event::ApprovalRequest(request) => self.open.push(request.approval_id),
+                Event::ApprovalRequest(request) => {
+                    self.open.push((record.seq, request.approval_id));
+                }
                 Event::ApprovalResponse(response) => {
-                    self.open.retain(|id| *id != response.approval_id);
-                    if self
-                        .shown
-                        .take_if(|id| *id == response.approval_id)
-                        .is_some()
-                    {
+                    self.open.retain(|(_, id)| *id != response.approval_id);
+                    let shown = self.shown.take_if(|id| *id == response.approval_id);
+                    // A screen shows the answer itself.
+                    if shown.is_some() && self.screen.is_none() {
                         self.printer.note("it was answered");
                     }
                 }
@@ -88,9 +97,20 @@ impl Questions {
             }
         }
         if self.shown.is_none()
-            && let Some(id) = self.open.first().cloned()
+            && let Some((seq, id)) = self.open.first().cloned()
+            && self
+                .screen
+                .as_ref()
+                .is_none_or(|screen| screen.has_shown(seq))
         {
             self.show(id);
+        }
+    }
+
+    fn note(&self, line: &str) {
+        match &self.screen {
+            Some(screen) => screen.note(line),
+            None => self.printer.note(line),
         }
     }
 
@@ -102,13 +122,11 @@ impl Questions {
             return;
         };
         for line in described(&gate) {
-            self.printer.note(&line);
+            self.note(&line);
         }
         match &self.typed {
-            Some(_) => self
-                .printer
-                .note("approve? (y or n, and a reason behind it)"),
-            None => self.printer.note(&format!(
+            Some(_) => self.note("approve? (y or n, and a reason behind it)"),
+            None => self.note(&format!(
                 "waiting for: skillrun runs approve {} --decision approve",
                 self.run_id
             )),
@@ -123,7 +141,7 @@ impl Questions {
             return;
         };
         let Some((approved, reason)) = parse(&line) else {
-            self.printer.note("please answer y or n");
+            self.note("please answer y or n");
             return;
         };
         let decision = ApprovalDecision {
@@ -134,14 +152,14 @@ impl Questions {
         let shown = self.shown.clone();
         match self.store.decide(&self.run_id, shown.as_deref(), &decision) {
             Ok(_) => {
-                self.open.retain(|id| Some(id) != shown.as_ref());
+                self.open.retain(|(_, id)| Some(id) != shown.as_ref());
                 self.shown = None;
             }
             Err(error @ DecideError::ReasonTooLong { .. }) => {
-                self.printer.note(&message("error: ", &error.to_string()));
+                self.note(&message("error: ", &error.to_string()));
             }
             Err(error) => {
-                self.printer.note(&message("error: ", &chain(&error)));
+                self.note(&message("error: ", &chain(&error)));
                 self.shown = None;
             }
         }

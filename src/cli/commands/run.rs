@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::{Approve, RunArgs};
 use crate::cli::display::{json, message};
 use crate::cli::exit::{Exit, Refused};
-use crate::cli::live::Live;
+use crate::cli::live::{Live, Screen};
 use crate::cli::printer::Printer;
 use crate::cli::questions::Questions;
 use crate::cli::timeline::duration;
@@ -75,11 +75,14 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         ..StartOptions::new(name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
-    let live = !args.quiet && printer.is_watched();
-    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer.is_attended()));
+    let is_shown = !args.quiet && printer.is_watched();
+    let screen = is_shown.then(|| Screen::new(printer));
+    let live = screen
+        .clone()
+        .map(|screen| Live::new(store.clone(), run_id.clone(), screen));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
-    let work = Questions::new(store, run_id, printer).answer_during(work);
+    let work = Questions::new(store, run_id, printer, screen).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,
