@@ -75,6 +75,17 @@ pub(crate) fn duration(micros: u64) -> String {
     }
 }
 
+/// A time that people wait, in the units that they think in.
+pub(crate) fn span(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3_600);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{minutes} min"),
+        _ if minutes % 60 == 0 => format!("{hours} h"),
+        _ => format!("{hours} h {} min", minutes % 60),
+    }
+}
+
 /// What an event says, on one line.
 pub(crate) fn described(event: &Event) -> String {
     match event {
@@ -152,9 +163,16 @@ fn llm_result(call: &LlmCall) -> String {
     let failure = failure(call.error.as_ref());
     let prompt = call.prompt_tokens.unwrap_or(0);
     let output = call.output_tokens.unwrap_or(0);
-    let cost = call.cost_usd.map(|cost| format!(", {cost} USD"));
+    let cost = call.cost_usd.map(|cost| format!(", {} USD", amount(cost)));
     let cost = cost.unwrap_or_default();
     format!("{failed}{failure}{prompt}+{output} tokens{cost}")
+}
+
+/// US dollars to a thousandth of a millionth, below which a sum shows how floating-point numbers are added.
+pub(crate) fn amount(usd: f64) -> String {
+    let digits = format!("{usd:.9}");
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    digits.to_owned()
 }
 
 /// Why a call has no answer.
@@ -169,7 +187,7 @@ fn json(value: &Json) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, seconds};
+    use super::{amount, duration, seconds, span};
 
     #[test]
     fn times_read_well() {
@@ -178,5 +196,23 @@ mod tests {
         assert_eq!(duration(12), "12 µs");
         assert_eq!(duration(12_340), "12.3 ms");
         assert_eq!(duration(61_200_000), "61.2 s");
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "1 min"),
+            (5_400, "1 h 30 min"),
+            (86_400, "24 h"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+
+    #[test]
+    fn sums_read_as_what_they_are_of() {
+        assert_eq!(amount(0.1 + 0.2), "0.3");
+        assert_eq!(amount(0.000_183_5), "0.0001835");
+        assert_eq!(
+            (amount(0.0), amount(10.0)),
+            ("0".to_owned(), "10".to_owned())
+        );
     }
 }

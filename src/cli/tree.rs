@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::display::{message, shown};
 use super::printer::Printer;
-use super::timeline::{Layout, described, duration};
+use super::timeline::{Layout, amount, described, duration};
 use crate::id::RunId;
 use crate::ledger::{CallPhase, Entry, Event, Origin, Pair, Position, Record, Store, StoreError};
 
@@ -29,8 +29,10 @@ impl Took {
         (self.calls > 0).then(|| {
             let calls = if self.calls == 1 { "call" } else { "calls" };
             format!(
-                "models   {} {calls}, {} tokens, {:.6} USD",
-                self.calls, self.tokens, self.cost_usd
+                "models   {} {calls}, {} tokens, {} USD",
+                self.calls,
+                self.tokens,
+                amount(self.cost_usd)
             )
         })
     }

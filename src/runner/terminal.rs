@@ -8,7 +8,7 @@ use super::RunOutcome;
 use super::error::{FailedRun, RunError};
 use super::executor::ExecutorError;
 use super::tool_result::ToolCallResult;
-use crate::capability::Policy;
+use crate::capability::{Capability, Policy};
 use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
@@ -101,13 +101,25 @@ impl Terminal {
 /// What a skill that failed by its own account may have lacked: the part of its request that was not
 /// granted.
 fn missing(policy: &Policy) -> Option<String> {
-    let missing: Vec<String> = policy.missing().map(ToString::to_string).collect();
-    (!missing.is_empty()).then(|| {
-        format!(
-            "it asked for {} and was not granted that",
-            missing.join(", ")
-        )
-    })
+    let (mut absent, mut told) = (Vec::new(), Vec::new());
+    for wish in policy.missing() {
+        let is_part = |got: &&Capability| wish.intersection(got).is_some();
+        let parts: Vec<String> = policy
+            .effective
+            .iter()
+            .filter(is_part)
+            .map(ToString::to_string)
+            .collect();
+        match parts.as_slice() {
+            [] => absent.push(wish.to_string()),
+            parts => told.push(format!("of {wish} only {} was granted", parts.join(", "))),
+        }
+    }
+    if !absent.is_empty() {
+        let absent = absent.join(", ");
+        told.insert(0, format!("it asked for {absent} and was not granted that"));
+    }
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// Writes the `error` event, when there is an error, and the terminal event. A run has an end whatever
@@ -258,5 +270,31 @@ impl Drop for Closing {
                 tracing::error!(run_id = %self.recorder.run_id(), %error, "cannot record an end");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+    use crate::capability::{Capability, Grant, GrantSource, Policy};
+
+    fn hint(granted: &[&str]) -> Option<String> {
+        let parse = |text: &&str| text.parse::<Capability>().unwrap();
+        let grant = |text| Grant {
+            capability: parse(text),
+            source: GrantSource::Config,
+        };
+        let requested = ["approval", "llm:*/*"].iter().map(parse).collect();
+        missing(&Policy::new(requested, granted.iter().map(grant).collect()))
+    }
+
+    #[test]
+    fn a_part_that_was_granted_is_told_from_what_was_not_granted_at_all() {
+        let whole = "it asked for approval, llm:*/* and was not granted that";
+        assert_eq!(hint(&[]).as_deref(), Some(whole));
+        let both =
+            "it asked for approval and was not granted that; of llm:*/* only llm:a/* was granted";
+        assert_eq!(hint(&["llm:a/*"]).as_deref(), Some(both));
+        assert_eq!(hint(&["approval", "llm:*/*"]), None);
     }
 }

@@ -5,6 +5,7 @@ use crate::cli::display::{message, shown};
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::cli::questions::described;
+use crate::cli::timeline::span;
 use crate::clock::Clock;
 use crate::id::RunId;
 use crate::ledger::{
@@ -60,10 +61,12 @@ pub(crate) fn approvals(
         let asked = now
             .unix_micros()
             .saturating_sub(gate.asked_at.unix_micros());
-        let minutes = asked / 60_000_000;
+        let asked = u64::try_from(asked / 1_000_000).unwrap_or(0);
         printer.line(&format!(
-            "{}  asked {minutes} min ago, for {} s",
-            gate.run_id, gate.timeout_seconds
+            "{}  asked {} ago, for {}",
+            gate.run_id,
+            span(asked),
+            span(gate.timeout_seconds)
         ))?;
         show(gate, printer)?;
     }

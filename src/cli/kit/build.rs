@@ -202,9 +202,11 @@ fn with_script(
         _ => {}
     }
     let mut bash = tools.command("bash", INSTALL_BASH)?;
-    bash.current_dir(project)
+    // The stack of a tool says nothing about the skill.
+    bash.env_remove("RUST_BACKTRACE")
+        .current_dir(project)
         .args([script, ".", "wit", WORK_FOLDER]);
-    toolchain::run(&mut bash)?;
+    toolchain::run_as(script, &mut bash)?;
     Ok(component)
 }
 

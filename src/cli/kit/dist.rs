@@ -180,7 +180,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let file = match fs::File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let message = format!("{} is missing", path.display());
-            return Err(Refused::invalid(message).into());
+            return Err(Refused::invalid(message)
+                .with_hint(super::NO_PROJECT_HINT)
+                .into());
         }
         file => file.with_context(failed)?,
     };

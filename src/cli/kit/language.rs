@@ -29,6 +29,15 @@ impl Language {
         }
     }
 
+    /// How a manifest names it.
+    pub(crate) fn flavor(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Ts => "ts",
+            Self::Py => "py",
+        }
+    }
+
     /// The language of a project.
     ///
     /// # Errors

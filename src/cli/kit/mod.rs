@@ -33,6 +33,8 @@ use crate::registry::Skill;
 
 /// The folder of cases in a project.
 const CASES_FOLDER: &str = "tests";
+/// What is said of a folder that is no project.
+const NO_PROJECT_HINT: &str = "name the folder of a project; skillrun new makes one";
 /// Files of cases that are read. Protects from a folder that is not meant.
 const CASE_FILES_MAX: usize = 1000;
 
@@ -135,7 +137,11 @@ pub(crate) fn cases(project: &Path) -> anyhow::Result<Vec<NamedCase>> {
             "{} has {found} files that end in .json: expected 1 to {CASE_FILES_MAX}",
             folder.display()
         );
-        return Err(Refused::usage(message).into());
+        let refused = Refused::usage(message);
+        return Err(match Language::of(project) {
+            Ok(_) => refused.into(),
+            Err(_) => refused.with_hint(NO_PROJECT_HINT).into(),
+        });
     }
     let mut cases = Vec::new();
     for path in files {

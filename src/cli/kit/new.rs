@@ -13,6 +13,8 @@ use crate::cli::exit::Refused;
 
 /// The name that the templates have in place of the skill's.
 const TEMPLATE_NAME: &str = "new-skill";
+/// The line of the template's manifest that the one with the language follows.
+const WORLD_LINE: &str = "world = \"0.1\"\n";
 /// The type that `#[skill]` makes of that name.
 const TEMPLATE_TYPE: &str = "NewSkill";
 
@@ -76,6 +78,11 @@ fn files(name: &SkillName, language: Language) -> anyhow::Result<Vec<(PathBuf, S
     {
         for File { path, text } in *tree {
             let text = match (folder.is_empty(), path.ends_with("Cargo.toml")) {
+                // No tool but Rust's leaves in the component what it was written in.
+                (true, _) if *path == "skill.toml" => {
+                    let flavor = format!("{WORLD_LINE}flavor = \"{}\"\n", language.flavor());
+                    named(text, name).replace(WORLD_LINE, &flavor)
+                }
                 (true, _) => named(text, name),
                 (false, true) => standalone(text, sources::RUST_WORKSPACE)?,
                 (false, false) => (*text).to_owned(),

@@ -82,6 +82,14 @@ pub(super) fn run(command: &mut Command) -> anyhow::Result<Vec<u8>> {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
+    run_as(&tool, command)
+}
+
+/// As [`run`], for a command that the author knows by another name than that of its program.
+///
+/// # Errors
+/// As of [`run`].
+pub(super) fn run_as(tool: &str, command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let failed = || format!("cannot run {tool}");
     // Files and not pipes: both are written at the same time, and only their ends may be of use.
     let mut stdout = tempfile::tempfile().with_context(failed)?;

@@ -183,3 +183,24 @@ fn at_a_terminal_the_question_is_answered_by_typing() {
         assert_eq!(response["source"], "cli");
     }
 }
+
+/// The timeline goes on above a question and below its answer, and leaves nothing out.
+#[test]
+fn at_a_terminal_a_question_stands_below_what_came_before_and_is_followed_by_its_answer() {
+    let home = home();
+    let id = run_id(1);
+    let mut terminal = on_a_terminal(&home, &id, &asking("Go on?"));
+    let shown = read_until(&mut terminal, "approve? (y or n");
+    let (before, _) = shown.split_once("approval#1 asks: ").unwrap();
+    assert!(before.contains("approval_request"), "{shown:?}");
+    let reject = ["runs", "approve", &id, "--decision", "reject"];
+    let rejected = home.skillrun(&[&reject[..], &["--reason", "not now"]].concat());
+    assert_eq!(rejected.exit, Some(0), "{rejected:?}");
+    let ran = terminal.end();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let answer = ran
+        .stdout
+        .lines()
+        .find(|line| line.contains("approval_response"));
+    assert!(answer.unwrap().contains("rejected not now"), "{ran:?}");
+}

@@ -27,6 +27,11 @@ fn from_new_to_run(lang: &str) -> Desk {
     let made = desk.succeed(&["new", "my-words", "--lang", lang]);
     assert_eq!(made.stdout, "./my-words\n");
     let project = desk.path().join("my-words");
+    let manifest = fs::read_to_string(project.join("skill.toml")).unwrap();
+    assert!(
+        manifest.contains(&format!("flavor = \"{lang}\"\n")),
+        "{manifest}"
+    );
 
     let verdicts = desk.verdicts(&["my-words"]);
     assert_eq!(

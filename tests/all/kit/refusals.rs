@@ -56,7 +56,11 @@ fn a_name_that_is_none_or_taken_is_refused() {
 fn a_project_without_a_language_or_a_name_is_not_built() {
     let desk = Desk::new();
     refused(&desk.run(&["build", "gone"]), 5, &["no such folder: gone"]);
-    refused(&desk.run(&["build"]), 1, &["SKILL.md is missing"]);
+    refused(
+        &desk.run(&["build"]),
+        1,
+        &["SKILL.md is missing", "skillrun new makes one"],
+    );
     write(&desk.path().join("SKILL.md"), "no front matter");
     refused(&desk.run(&["build"]), 1, &["no valid front matter"]);
     let head = "---\nname: a\ndescription: b\n---\n";
@@ -165,7 +169,7 @@ fn a_source_that_is_wrong_is_shown_with_what_the_tool_says() {
     let text = fs::read_to_string(&source).unwrap();
     fs::write(&source, text.replace("first.word }", "first.wrd }")).unwrap();
     let ran = desk.run(&["build", "broken"]);
-    refused(&ran, 1, &["bash failed", "src/main.ts(", "wrd"]);
+    refused(&ran, 1, &["build.sh failed", "src/main.ts(", "wrd"]);
     let ran = desk.run(&["build", "broken", "--json"]);
     assert_eq!(ran.json()["code"], "build", "{ran:?}");
 }

@@ -281,7 +281,13 @@ fn its_run_reads_as_a_tree_with_durations_and_costs() {
     let cost = events[1]["payload"]["cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0);
     let took = ran.stdout.lines().last().unwrap();
-    assert!(took.starts_with("models   1 call, ") && took.ends_with(&format!("{cost:.6} USD")));
+    let (_, told) = took.rsplit_once(", ").unwrap();
+    assert!(
+        took.starts_with("models   1 call, ") && line("local/small").contains(told),
+        "{ran:?}"
+    );
+    let told: f64 = told.strip_suffix(" USD").unwrap().parse().unwrap();
+    assert!((told - cost).abs() < 1e-9, "{told} {cost}");
     let secretless = fs::read_to_string(home.ledger(&run_id)).unwrap();
     assert!(
         !secretless.contains(&model.url),
