@@ -12,7 +12,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-pub use budget::Budget;
+pub use budget::{Budget, Pause, Reservation};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;

@@ -11,7 +11,7 @@ pub struct ModelRequest {
     pub tools: Vec<super::ToolDefinition>,
     /// Tokens of the answer at most; none: the model's own bound.
     pub output_tokens_max: Option<u64>,
-    /// Tokens that are left to the run. No answer may be longer, whatever else bounds it.
+    /// Tokens that were set aside for the answer. None may be longer, whatever else bounds it.
     pub tokens_left: u64,
     /// 0 to 2; none: the model's default.
     pub temperature: Option<f32>,

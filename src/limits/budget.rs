@@ -21,6 +21,8 @@ pub struct Budget {
     /// Runs since the guest started.
     started: OnceLock<Stopwatch>,
     pauses: Mutex<Pauses>,
+    /// What is set aside, of all limits.
+    reserved: AtomicU64,
     parent: Option<Arc<Self>>,
 }
 
@@ -38,6 +40,38 @@ struct Pauses {
     over: Duration,
 }
 
+/// What was set aside for a use whose size is not known yet. It is given back when this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<Budget>,
+    key: LimitKey,
+    amount: AtomicU64,
+}
+
+impl Reservation {
+    /// How much is set aside.
+    pub fn amount(&self) -> u64 {
+        self.amount.load(Ordering::Relaxed)
+    }
+
+    /// Gives it back, before what was really used is spent.
+    pub fn release(&self) {
+        let amount = self.amount.swap(0, Ordering::Relaxed);
+        self.budget.give_back(self.key, amount);
+        let mut run = Some(&self.budget);
+        while let Some(budget) = run {
+            budget.reserved.fetch_sub(amount, Ordering::Relaxed);
+            run = budget.parent.as_ref();
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 /// A time that does not count as wall time. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Pause(Arc<Budget>);
@@ -52,6 +86,7 @@ impl Budget {
             cpu_micros_inside: AtomicU64::new(0),
             started: OnceLock::new(),
             pauses: Mutex::default(),
+            reserved: AtomicU64::new(0),
             parent,
         }
     }
@@ -88,6 +123,37 @@ impl Budget {
             used.fetch_sub(amount, Ordering::Relaxed);
             reached.above()
         })
+    }
+
+    /// Sets `amount` aside, so that uses that go on at the same time cannot have it too.
+    ///
+    /// # Errors
+    /// The limit that is in the way.
+    pub fn reserve(
+        self: &Arc<Self>,
+        key: LimitKey,
+        amount: u64,
+    ) -> Result<Reservation, LimitReached> {
+        self.take(key, amount)?;
+        let mut run = Some(self);
+        while let Some(budget) = run {
+            budget.reserved.fetch_add(amount, Ordering::Relaxed);
+            run = budget.parent.as_ref();
+        }
+        Ok(Reservation {
+            budget: Arc::clone(self),
+            key,
+            amount: AtomicU64::new(amount),
+        })
+    }
+
+    /// Whether anything is set aside, for this run or for one above it, and may come back.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved.load(Ordering::Relaxed) > 0
+            || self
+                .parent
+                .as_ref()
+                .is_some_and(|parent| parent.is_reserved())
     }
 
     /// Gives back what was taken and is no longer in use.
@@ -319,6 +385,26 @@ mod tests {
         // What was refused above was not used below.
         assert_eq!(second.used(LimitKey::HostCalls), 0);
         second.take(LimitKey::HostCalls, 1).unwrap();
+    }
+
+    #[test]
+    fn what_is_set_aside_is_there_for_nobody_else() {
+        let outer = Arc::new(Budget::new(limits("llm_tokens", 10), None));
+        let inner = Arc::new(Budget::new(
+            limits("llm_tokens", 9),
+            Some(Arc::clone(&outer)),
+        ));
+        let first = inner.reserve(LimitKey::LlmTokens, 6).unwrap();
+        assert_eq!(outer.remaining(LimitKey::LlmTokens), 4);
+        inner.reserve(LimitKey::LlmTokens, 4).unwrap_err();
+        assert!(outer.is_reserved() && inner.is_reserved());
+        first.release();
+        assert!(!outer.is_reserved() && !inner.is_reserved());
+        assert_eq!((first.amount(), inner.used(LimitKey::LlmTokens)), (0, 0));
+        drop(first);
+        assert_eq!(outer.used(LimitKey::LlmTokens), 0);
+        drop(inner.reserve(LimitKey::LlmTokens, 9).unwrap());
+        assert_eq!(outer.remaining(LimitKey::LlmTokens), 10);
     }
 
     #[test]

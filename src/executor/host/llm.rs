@@ -84,14 +84,12 @@ impl HostCompletion for HostState {
 }
 
 impl HostState {
-    /// The question as the host asks it: for no more tokens than the run has left.
+    /// The question as the host asks it, if it makes sense.
     fn model_request(
         &self,
         request: Request,
     ) -> wasmtime::Result<Result<call::ModelRequest, HostError>> {
-        let left = self.record.budget().model_tokens_left()?;
-        let mut request = call::ModelRequest::from(request);
-        request.tokens_left = left;
+        let request = call::ModelRequest::from(request);
         match problem_with(&request) {
             Some(problem) => self.answered(Err(CallError::Invalid(problem))),
             None => Ok(Ok(request)),

@@ -8,12 +8,16 @@ use crate::capability::Capability;
 use crate::clock::Stopwatch;
 use crate::executor::CallError;
 use crate::ledger::{self, CallFailure, CallPhase, Digest, Effect, Json, Origin};
+use crate::limits::{LimitKey, Reservation};
 use crate::models::{ModelError, ModelName};
 use crate::schema::Schema;
 
 /// Bytes of the name that a guest asks for a model by.
 const NAME_BYTES_MAX: usize = 256;
 
+/// Tokens that are set aside for an answer when the skill names no number. No answer of such a question is
+/// longer, whatever the provider allows.
+const OUTPUT_TOKENS_MAX: u64 = 64 * 1024;
 /// Bytes of text to a token, about.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -39,6 +43,8 @@ pub(super) struct Asked {
     schema: Option<(Schema, Digest)>,
     /// Bytes of the question, as it is on record.
     request_bytes: usize,
+    /// Tokens that are set aside for the answer.
+    reserved: Reservation,
 }
 
 impl Journal {
@@ -48,6 +54,7 @@ impl Journal {
         request: ModelRequest,
     ) -> Result<ModelResponse, CallError> {
         let asked = self.ask(id, &request, false).await?;
+        let request = asked.within_budget(request);
         match self.models.generate(&asked.name, request).await {
             Ok(response) => self.answered(&asked, response),
             Err(error) => {
@@ -86,6 +93,7 @@ impl Journal {
         let json = model_json::request(request).map_err(CallError::Invalid)?;
         let request_bytes = json.as_str().len();
         self.charge_call(request_bytes)?;
+        let reserved = self.reserve_tokens(request)?;
         let call = ledger::LlmCall {
             call_id: Some(id.call_id.clone()),
             phase: Some(CallPhase::Call),
@@ -105,7 +113,25 @@ impl Journal {
             since: self.stopwatch(),
             schema,
             request_bytes,
+            reserved,
         })
+    }
+
+    /// Sets tokens aside for an answer, as many as it may have and as are left. Answers that come at the
+    /// same time, in this run and in those around it, cannot have them too.
+    fn reserve_tokens(&self, request: &ModelRequest) -> Result<Reservation, CallError> {
+        let budget = self.cx.budget();
+        let wanted = request.output_tokens_max.unwrap_or(OUTPUT_TOKENS_MAX);
+        let left = match budget.model_tokens_left() {
+            Ok(left) => left,
+            // Some of it is set aside and may come back: the run can wait for that, or do without.
+            Err(reached) if budget.is_reserved() => {
+                return Err(CallError::Exhausted(reached.to_string()));
+            }
+            Err(reached) => return Err(CallError::LimitReached(reached)),
+        };
+        let reserved = budget.reserve(LimitKey::LlmTokens, wanted.min(left));
+        reserved.map_err(|reached| CallError::Exhausted(reached.to_string()))
     }
 
     /// Puts a whole answer on record and counts what it took.
@@ -124,6 +150,7 @@ impl Journal {
         result.error = misfit.map(|message| CallFailure::Invalid { message });
         let without = |failure| asked.failed(failure, &response.usage).into();
         let recorded = self.record_answer(result, without);
+        asked.reserved.release();
         let spent = self.cx.budget().spend_on_models(&response.usage);
         recorded?;
         spent.map_err(CallError::LimitReached)?;
@@ -147,6 +174,7 @@ impl Journal {
                 return CallError::Unrecorded(refused);
             }
         }
+        asked.reserved.release();
         match self.cx.budget().spend_on_models(usage) {
             Ok(()) => error,
             Err(reached) => CallError::LimitReached(reached),
@@ -155,6 +183,14 @@ impl Journal {
 }
 
 impl Asked {
+    /// The question, for no more tokens than were set aside.
+    pub(super) fn within_budget(&self, request: ModelRequest) -> ModelRequest {
+        ModelRequest {
+            tokens_left: self.reserved.amount(),
+            ..request
+        }
+    }
+
     /// What a question took that was not answered. A provider that was too slow has worked for it all the
     /// same, and says nothing of it: a token for every four bytes is about what it read.
     fn usage_without(&self, error: &ModelError) -> Usage {

@@ -49,6 +49,7 @@ impl Journal {
         request: ModelRequest,
     ) -> Result<Box<dyn ModelAnswer>, CallError> {
         let asked = self.ask(id, &request, true).await?;
+        let request = asked.within_budget(request);
         let stream = match self.models.start(&asked.name, request).await {
             Ok(stream) => stream,
             Err(error) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),

@@ -289,7 +289,7 @@ async fn tokens_and_costs_are_summed_and_bounded() {
             if key == "llm_tokens" {
                 u64::try_from(value).unwrap()
             } else {
-                1_000_000
+                65_536
             }
         );
         let events = bench.events(error.run_id().unwrap().as_str());
@@ -312,5 +312,30 @@ async fn an_answer_that_a_guest_holds_when_it_ends_is_counted_and_on_record() {
     let error = bench.run("probe", &verb).await.unwrap_err();
     assert_eq!(error.code(), OutcomeCode::HostCallLimit);
     let events = bench.events(error.run_id().unwrap().as_str());
+    assert_eq!(of_type(&events, "llm_call").len(), 2);
+}
+
+#[tokio::test]
+async fn what_one_answer_may_take_is_there_for_no_other_at_the_same_time() {
+    let long: &'static str = "x".repeat(600).leak();
+    let scripted = Scripted::saying(&[long, long]);
+    let asked = Arc::clone(&scripted.asked);
+    let bench = bench(&["llm:local/small"], scripted).limited("llm_tokens", 100);
+    let kept = json!({ "call": "stream", "model": "default", "pieces_max": 1, "is_kept": true });
+    let calls = json!([
+        kept,
+        ask("default", None),
+        { "call": "model", "model": "default", "output_tokens_max": 1 },
+    ]);
+    let (said, events) = bench.calls(calls).await;
+    assert!(said[0]["ok"].is_array(), "{said:?}");
+    for refused in &said[1..] {
+        assert_eq!(refused["error"]["kind"], "exhausted", "{refused}");
+        let detail = refused["error"]["detail"].as_str().unwrap();
+        assert!(detail.contains("llm_tokens limit of 100"), "{detail}");
+    }
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    assert_eq!(asked.lock().unwrap()[0].tokens_left, 100);
+    // What was kept is given up with the run, and counted as what it took.
     assert_eq!(of_type(&events, "llm_call").len(), 2);
 }
