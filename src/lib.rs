@@ -73,6 +73,7 @@ pub mod registry;
 pub mod runner;
 pub mod schema;
 pub mod telemetry;
+mod tls;
 pub mod tools;
 
 #[cfg(feature = "cli")]

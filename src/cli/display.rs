@@ -2,6 +2,8 @@
 
 /// Characters of a value on one line.
 const VALUE_CHARS_MAX: usize = 240;
+/// Columns that a character takes at most.
+const COLUMNS_PER_CHAR_MAX: usize = 2;
 
 /// A value on one line, cut after 240 characters.
 pub(crate) fn shown(text: &str) -> String {
@@ -29,6 +31,33 @@ pub(crate) fn message(label: &str, text: &str) -> String {
             .for_each(|character| push(&mut message, character));
     }
     message
+}
+
+/// Lines of at most `width` columns. What continues one is indented by `indent` columns, so that nothing
+/// of a stranger's begins where a line of ours does, however it was padded.
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let width = width.max(indent.saturating_add(COLUMNS_PER_CHAR_MAX));
+    let mut wrapped = String::with_capacity(text.len());
+    let mut column = 0;
+    for character in text.chars() {
+        // More than most take: a line that ends early is as safe as one that is full.
+        let columns = if character.is_ascii() {
+            1
+        } else {
+            COLUMNS_PER_CHAR_MAX
+        };
+        if character == '\n' {
+            column = 0;
+        } else if column + columns > width {
+            wrapped.push('\n');
+            wrapped.extend(std::iter::repeat_n(' ', indent));
+            column = indent + columns;
+        } else {
+            column += columns;
+        }
+        wrapped.push(character);
+    }
+    wrapped
 }
 
 /// JSON text, the same value in a spelling that is safe: what has to be spelled out can only stand
@@ -72,7 +101,7 @@ fn push(shown: &mut String, character: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{json, message, shown};
+    use super::{json, message, shown, wrapped};
 
     #[test]
     fn nothing_of_a_guest_reaches_the_terminal_as_a_command() {
@@ -98,5 +127,15 @@ mod tests {
         let long = "x".repeat(500);
         assert_eq!(shown(&long).chars().count(), 241);
         assert_eq!(message("", &long), long);
+    }
+
+    #[test]
+    fn what_continues_a_line_never_begins_where_a_line_of_ours_does() {
+        assert_eq!(wrapped("abcdef", 6, 2), "abcdef");
+        assert_eq!(wrapped("abcdefgh\nij", 6, 2), "abcdef\n  gh\nij");
+        assert_eq!(wrapped("abcdefghijk", 4, 2), "abcd\n  ef\n  gh\n  ij\n  k");
+        assert_eq!(wrapped("éééé", 6, 2), "ééé\n  é");
+        assert_eq!(wrapped("abc", 0, 1), "abc");
+        assert_eq!(wrapped("abcdef", usize::MAX, 2), "abcdef");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::display::shown;
-use super::printer::Printer;
+use super::printer::{Printer, paragraph};
 use super::timeline::Timeline;
 use crate::id::RunId;
 use crate::ledger::{CallPhase, Entry, Event, Follower, Position, Record, Store};
@@ -20,17 +20,17 @@ const FRAME: Duration = Duration::from_millis(80);
 /// Lines with a spinner that are shown at once; more would not fit a screen.
 const OPEN_SHOWN_MAX: usize = 16;
 
-/// The terminal of one run, for all that write to it while spinners move there.
+/// The terminal of a run, for all that write to it while spinners move there.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     printer: Printer,
     spinners: MultiProgress,
-    /// The number of the last event that was shown.
+    /// The number of the last event of the run that was shown.
     shown_seq: Arc<AtomicU64>,
 }
 
 impl Screen {
-    pub(crate) fn new(printer: Printer) -> Self {
+    fn new(printer: Printer) -> Self {
         Self {
             printer,
             spinners: MultiProgress::new(),
@@ -38,24 +38,24 @@ impl Screen {
         }
     }
 
-    /// Writes one line for a person above the spinners, also while these are hidden.
-    pub(crate) fn note(&self, line: &str) {
-        self.spinners.suspend(|| self.printer.note(line));
+    /// Writes text for a person above the spinners, also while these are hidden.
+    pub(crate) fn note(&self, text: &str) {
+        self.spinners.suspend(|| self.printer.note(text));
     }
 
-    /// Whether the event with this number was shown, and all before it.
+    /// Whether the event of the run with this number was shown, and all before it.
     pub(crate) fn has_shown(&self, seq: u64) -> bool {
         self.shown_seq.load(Ordering::Acquire) >= seq
     }
 
     /// Takes the spinners away, so that nothing moves where a person types.
-    fn hide_spinners(&self) {
-        // What cannot be cleared was not drawn.
-        let _undrawn = self.spinners.clear();
+    pub(crate) fn hide_spinners(&self) {
+        // A screen that cannot be cleared moves on.
+        let _uncleared = self.spinners.clear();
         self.spinners.set_draw_target(ProgressDrawTarget::hidden());
     }
 
-    fn show_spinners(&self) {
+    pub(crate) fn show_spinners(&self) {
         self.spinners.set_draw_target(ProgressDrawTarget::stderr());
     }
 }
@@ -68,24 +68,23 @@ pub(crate) struct Live {
     screen: Screen,
     /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
-    /// Whether questions are answered at this terminal, so that nothing may move below them.
-    is_attended: bool,
-    /// Questions that are open at this terminal.
-    asked: usize,
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, run_id: RunId, screen: Screen) -> Self {
+    pub(crate) fn new(store: Store, run_id: RunId, printer: Printer) -> Self {
         Self {
             store,
             run_id,
             follower: None,
             timeline: Timeline::default(),
-            is_attended: screen.printer.is_attended(),
-            screen,
+            screen: Screen::new(printer),
             open: HashMap::new(),
-            asked: 0,
         }
+    }
+
+    /// What moves on the terminal.
+    pub(crate) fn screen(&self) -> Screen {
+        self.screen.clone()
     }
 
     /// Shows the run while `work` goes on, and the rest of it once `work` has ended.
@@ -120,23 +119,13 @@ impl Live {
     }
 
     fn show(&mut self, record: &Record) {
-        self.screen.note(&self.timeline.line(record));
+        self.screen.note(&paragraph(&self.timeline.line(record)));
         match record.event() {
             Event::RunStarted(started) => self.begin(self.run_id.to_string(), &started.skill),
             Event::NodeEnter(enter) => self.begin(enter.node_id.clone(), &enter.node_id),
             Event::NodeExit(exit) => self.end(&exit.node_id),
             Event::ToolCall(call) => self.begin(call.call_id, &call.name),
             Event::ToolResult(result) => self.end(&result.call_id),
-            Event::ApprovalRequest(_) if self.is_attended => {
-                self.asked += 1;
-                self.screen.hide_spinners();
-            }
-            Event::ApprovalResponse(_) if self.is_attended => {
-                self.asked = self.asked.saturating_sub(1);
-                if self.asked == 0 {
-                    self.screen.show_spinners();
-                }
-            }
             Event::ApprovalRequest(request) => {
                 self.begin(request.approval_id, request.prompt.as_str());
             }

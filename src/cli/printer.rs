@@ -1,10 +1,15 @@
 //! The only printer: data to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use serde::Serialize;
 
+use super::display::wrapped;
 use super::table::{fitted, table};
+
+/// Columns by which what continues a line of a paragraph stands further right.
+const INDENT: usize = 4;
 
 /// Writes for people or for programs, as the caller asked.
 #[derive(Debug, Clone, Copy)]
@@ -51,14 +56,16 @@ impl Printer {
 
     /// Writes rows in columns, cut where the terminal ends, if it is one.
     pub(crate) fn table(self, header: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
-        let size = rustix::termios::tcgetwinsize(io::stdout());
-        // A terminal that does not know its width says 0.
-        let width = size.map_or(0, |size| usize::from(size.ws_col));
-        let width = if width == 0 { usize::MAX } else { width };
+        let width = width(io::stdout());
         for line in table(header, rows) {
             self.line(&fitted(&line, width))?;
         }
         Ok(())
+    }
+
+    /// Writes text for a person who decides by it, on lines that the terminal does not break.
+    pub(crate) fn paragraph(self, text: &str) -> anyhow::Result<()> {
+        self.line(&wrapped(text, width(io::stdout()), INDENT))
     }
 
     /// Writes a value as one line of JSON.
@@ -69,5 +76,20 @@ impl Printer {
     /// Writes one line for a person. Nobody may be there to read it, which is no failure.
     pub(crate) fn note(self, text: &str) {
         let _unread = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+
+/// Text on lines that the terminal of standard error does not break.
+pub(crate) fn paragraph(text: &str) -> String {
+    wrapped(text, width(io::stderr()), INDENT)
+}
+
+/// Columns of a terminal; without end, where there is none.
+fn width(stream: impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(stream);
+    // A terminal that does not know its width says 0.
+    match size.map_or(0, |size| usize::from(size.ws_col)) {
+        0 => usize::MAX,
+        width => width,
     }
 }

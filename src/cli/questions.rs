@@ -6,10 +6,11 @@ use std::io::BufRead as _;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::display::{json, message};
 use super::live::Screen;
-use super::printer::Printer;
+use super::printer::{Printer, paragraph};
 use crate::id::RunId;
 use crate::ledger::{
     ApprovalDecision, ApprovalSource, DecideError, Entry, Event, Follower, Gate, Origin, Position,
@@ -19,23 +20,68 @@ use crate::telemetry::chain;
 
 /// How often it is looked whether the run asks something.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Lines that were typed and not read yet.
+/// Lines that were typed and not read yet; more are dropped.
 const TYPED_MAX: usize = 16;
+/// Runs inside the run whose questions are shown here, at once; those of others are answered by
+/// `skillrun runs approve`. Protects the process's file descriptors.
+const RUNS_MAX: usize = 64;
 
-/// The questions of one run.
+/// The questions of one run, and of those inside it.
 pub(crate) struct Questions {
     store: Store,
-    run_id: RunId,
     printer: Printer,
-    /// Where the run is shown as it happens, if it is. A question waits until all before it is there.
+    /// Where the run is shown as it happens, if it is. What moves there must not while somebody is asked.
     screen: Option<Screen>,
-    follower: Option<Follower>,
-    /// What was asked and is not known to be answered, the oldest first: number of the event, and id.
-    open: Vec<(u64, String)>,
+    runs: Vec<Watched>,
+    /// What was asked and is not known to be answered, the oldest first.
+    open: Vec<Question>,
     /// The question that the person was shown.
-    shown: Option<String>,
+    shown: Option<Question>,
     /// What is typed; none where nobody is there to type.
     typed: Option<mpsc::Receiver<String>>,
+}
+
+/// A run that may ask.
+struct Watched {
+    run_id: RunId,
+    /// The run that it is inside of, and the call there that it is.
+    call: Option<(RunId, String)>,
+    follower: Option<Follower>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Question {
+    run_id: RunId,
+    approval_id: String,
+    /// The number of the event.
+    seq: u64,
+}
+
+impl Watched {
+    fn new(run_id: RunId, call: Option<(RunId, String)>) -> Self {
+        Self {
+            run_id,
+            call,
+            follower: None,
+        }
+    }
+
+    /// The next event of the host's. What cannot be read yet is read at the next look.
+    fn next(&mut self, store: &Store) -> Option<(u64, Event)> {
+        if self.follower.is_none() {
+            self.follower = store.follow(&self.run_id, Position::default()).ok();
+        }
+        let follower = self.follower.as_mut()?;
+        loop {
+            match follower.next_entry() {
+                Ok(Some(Entry::Record(record))) if record.origin == Origin::Host => {
+                    return Some((record.seq, record.event()));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
 }
 
 impl Questions {
@@ -47,10 +93,9 @@ impl Questions {
     ) -> Self {
         Self {
             store,
-            run_id,
             printer,
             screen,
-            follower: None,
+            runs: vec![Watched::new(run_id, None)],
             open: Vec::new(),
             shown: None,
             typed: printer.is_attended().then(typed_lines),
@@ -61,77 +106,129 @@ impl Questions {
     pub(crate) async fn answer_during<T>(mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut looks = tokio::time::interval(LOOK_INTERVAL);
-        loop {
+        let ended = loop {
             tokio::select! {
-                ended = &mut work => return ended,
+                ended = &mut work => break ended,
                 _ = looks.tick() => self.look(),
-                line = next_line(&mut self.typed, self.shown.is_some()) => self.take(line),
+                line = next_line(&mut self.typed) => self.take(line),
             }
-        }
+        };
+        self.hide();
+        ended
     }
 
-    /// Notes what was asked and answered since the last look. What cannot be read yet is read at the
-    /// next one.
+    /// Notes what was asked and answered since the last look.
     fn look(&mut self) {
-        if self.follower.is_none() {
-            self.follower = self.store.follow(&self.run_id, Position::default()).ok();
-        }
-        while let Some(Ok(Some(entry))) = self.follower.as_mut().map(Follower::next_entry) {
-            let Entry::Record(record) = entry else {
-                continue;
-            };
-            match record.event() {
-                _ if record.origin != Origin::Host => {}
-                Event::ApprovalRequest(request) => {
-                    self.open.push((record.seq, request.approval_id));
-                }
-                Event::ApprovalResponse(response) => {
-                    self.open.retain(|(_, id)| *id != response.approval_id);
-                    let shown = self.shown.take_if(|id| *id == response.approval_id);
-                    // A screen shows the answer itself.
-                    if shown.is_some() && self.screen.is_none() {
-                        self.printer.note("it was answered");
-                    }
-                }
-                _ => {}
+        let mut at = 0;
+        while let Some(watched) = self.runs.get_mut(at) {
+            let run_id = watched.run_id.clone();
+            while let Some((seq, event)) =
+                self.runs.get_mut(at).and_then(|run| run.next(&self.store))
+            {
+                self.note(&run_id, seq, event);
             }
+            at += 1;
         }
         if self.shown.is_none()
-            && let Some((seq, id)) = self.open.first().cloned()
-            && self
-                .screen
-                .as_ref()
-                .is_none_or(|screen| screen.has_shown(seq))
+            && let Some(question) = self.open.first().cloned()
+            && self.is_next(&question)
         {
-            self.show(id);
+            self.show(question);
         }
     }
 
-    fn note(&self, line: &str) {
+    fn note(&mut self, run_id: &RunId, seq: u64, event: Event) {
+        match event {
+            Event::ApprovalRequest(request) => self.open.push(Question {
+                run_id: run_id.clone(),
+                approval_id: request.approval_id,
+                seq,
+            }),
+            Event::ApprovalResponse(response) => self.close(|question| {
+                question.run_id == *run_id && question.approval_id == response.approval_id
+            }),
+            Event::ToolCall(call) => {
+                if let Some(child) = call.child_run_id.filter(|_| self.runs.len() <= RUNS_MAX) {
+                    let call = (run_id.clone(), call.call_id);
+                    self.runs.push(Watched::new(child, Some(call)));
+                }
+            }
+            Event::ToolResult(result) => {
+                let call = Some((run_id.clone(), result.call_id));
+                let Some(at) = self.runs.iter().rposition(|run| run.call == call) else {
+                    return;
+                };
+                let ended = self.runs.remove(at);
+                self.close(|question| question.run_id == ended.run_id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes questions that nobody has to answer any more off the list, and off the screen.
+    fn close(&mut self, is_closed: impl Fn(&Question) -> bool) {
+        self.open.retain(|question| !is_closed(question));
+        if self.shown.as_ref().is_some_and(is_closed) {
+            self.hide();
+            self.say("it was answered");
+        }
+    }
+
+    /// Whether all that came before the question is on the screen. Runs inside the run are not shown there.
+    fn is_next(&self, question: &Question) -> bool {
+        let is_inside = !self.is_outermost(&question.run_id);
+        let screen = self.screen.as_ref();
+        screen.is_none_or(|screen| is_inside || screen.has_shown(question.seq))
+    }
+
+    fn is_outermost(&self, run_id: &RunId) -> bool {
+        self.runs.first().map(|run| &run.run_id) == Some(run_id)
+    }
+
+    fn say(&self, text: &str) {
         match &self.screen {
-            Some(screen) => screen.note(line),
-            None => self.printer.note(line),
+            Some(screen) => screen.note(text),
+            None => self.printer.note(text),
         }
     }
 
-    fn show(&mut self, id: String) {
-        let gates = self.store.gates(&self.run_id).unwrap_or_default();
-        let gate = gates.into_iter().find(|gate| gate.approval_id == id);
+    fn hide(&mut self) {
+        if self.shown.take().is_some()
+            && let Some(screen) = &self.screen
+        {
+            screen.show_spinners();
+        }
+    }
+
+    fn show(&mut self, question: Question) {
+        let gates = self.store.gates(&question.run_id).unwrap_or_default();
+        let mut gates = gates.into_iter();
+        let gate = gates.find(|gate| gate.approval_id == question.approval_id);
         let Some(gate) = gate.filter(|gate| gate.decision.is_none()) else {
             // A policy, or another process, was faster than this look.
             return;
         };
-        for line in described(&gate) {
-            self.note(&line);
+        if let Some(screen) = self.screen.as_ref().filter(|_| self.typed.is_some()) {
+            screen.hide_spinners();
         }
-        match &self.typed {
-            Some(_) => self.note("approve? (y or n, and a reason behind it)"),
-            None => self.note(&format!(
+        if !self.is_outermost(&question.run_id) {
+            self.say(&format!("in {}:", question.run_id));
+        }
+        for line in described(&gate) {
+            self.say(&paragraph(&line));
+        }
+        match &mut self.typed {
+            Some(typed) => {
+                // What was typed before the question could be read is no answer to it.
+                while typed.try_recv().is_ok() {}
+                self.say("approve? (y or n, and a reason behind it)");
+            }
+            None => self.say(&format!(
                 "waiting for: skillrun runs approve {} --decision approve",
-                self.run_id
+                question.run_id
             )),
         }
-        self.shown = Some(id);
+        self.shown = Some(question);
     }
 
     fn take(&mut self, line: Option<String>) {
@@ -140,8 +237,12 @@ impl Questions {
             self.typed = None;
             return;
         };
+        if self.shown.is_none() {
+            // It answers nothing, and must not answer the next question, which nobody has read yet.
+            return;
+        }
         let Some((approved, reason)) = parse(&line) else {
-            self.note("please answer y or n");
+            self.say("please answer y or n");
             return;
         };
         let decision = ApprovalDecision {
@@ -149,18 +250,21 @@ impl Questions {
             reason: reason.to_owned(),
             source: ApprovalSource::Cli,
         };
-        let shown = self.shown.clone();
-        match self.store.decide(&self.run_id, shown.as_deref(), &decision) {
+        let Some(shown) = self.shown.clone() else {
+            return;
+        };
+        let id = Some(shown.approval_id.as_str());
+        match self.store.decide(&shown.run_id, id, &decision) {
             Ok(_) => {
-                self.open.retain(|(_, id)| Some(id) != shown.as_ref());
-                self.shown = None;
+                self.open.retain(|question| *question != shown);
+                self.hide();
             }
             Err(error @ DecideError::ReasonTooLong { .. }) => {
-                self.note(&message("error: ", &error.to_string()));
+                self.say(&message("error: ", &error.to_string()));
             }
             Err(error) => {
-                self.note(&message("error: ", &chain(&error)));
-                self.shown = None;
+                self.say(&message("error: ", &chain(&error)));
+                self.hide();
             }
         }
     }
@@ -183,7 +287,7 @@ fn typed_lines() -> mpsc::Receiver<String> {
     let (sender, typed) = mpsc::channel(TYPED_MAX);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.blocking_send(line).is_err() {
+            if matches!(sender.try_send(line), Err(TrySendError::Closed(_))) {
                 return;
             }
         }
@@ -191,11 +295,11 @@ fn typed_lines() -> mpsc::Receiver<String> {
     typed
 }
 
-/// The next line that is typed; nothing while nobody is asked.
-async fn next_line(typed: &mut Option<mpsc::Receiver<String>>, is_asked: bool) -> Option<String> {
+/// The next line that is typed.
+async fn next_line(typed: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
     match typed {
-        Some(typed) if is_asked => typed.recv().await,
-        _ => std::future::pending().await,
+        Some(typed) => typed.recv().await,
+        None => std::future::pending().await,
     }
 }
 

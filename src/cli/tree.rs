@@ -1,7 +1,7 @@
 //! A run as a tree: steps, and in them what was called, with how long it took and how it ended on the line
 //! on which it began; and below a call of another skill, that skill's own run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::display::{message, shown};
 use super::printer::Printer;
@@ -38,29 +38,39 @@ impl Took {
     }
 }
 
+/// What was printed so far.
+#[derive(Default)]
+struct Printed {
+    took: Took,
+    /// Each run is shown once: a ledger may name one again and again, or itself.
+    runs: HashSet<RunId>,
+}
+
 /// How something ended that began on another line.
 struct End {
     seq: u64,
     said: String,
 }
 
-type Key = (Pair, String);
+/// Who says that it began or ended, and what it is: what a guest claims says nothing of what the host saw.
+type Key = (Origin, Pair, String);
 
 /// Prints a run and those inside it, and gives what their models took.
 pub(crate) fn print(store: &Store, run_id: &RunId, printer: Printer) -> anyhow::Result<Took> {
-    let mut took = Took::default();
-    print_run(store, run_id, 0, &mut took, printer)?;
-    Ok(took)
+    let mut printed = Printed::default();
+    print_run(store, run_id, 0, &mut printed, printer)?;
+    Ok(printed.took)
 }
 
 fn print_run(
     store: &Store,
     run_id: &RunId,
     level: usize,
-    took: &mut Took,
+    printed: &mut Printed,
     printer: Printer,
 ) -> anyhow::Result<()> {
-    let ends = ends(store, run_id, took)?;
+    printed.runs.insert(run_id.clone());
+    let ends = ends(store, run_id, &mut printed.took)?;
     let mut layout = Layout::default();
     // Steps that are open, with the seat that each has.
     let mut open: Vec<String> = Vec::new();
@@ -79,8 +89,8 @@ fn print_run(
         {
             open.truncate(seat);
         }
-        let ended = opens(&event).and_then(|key| ends.get(&key));
-        let is_folded = closes(&event)
+        let ended = opens(&record, &event).and_then(|key| ends.get(&key));
+        let is_folded = closes(&record, &event)
             .and_then(|key| ends.get(&key))
             .is_some_and(|end| end.seq == record.seq);
         if !is_folded {
@@ -93,7 +103,7 @@ fn print_run(
             Event::NodeEnter(enter) => open.push(enter.node_id),
             Event::ToolCall(call) if record.origin == Origin::Host => {
                 if let Some(child) = call.child_run_id {
-                    print_child(store, &child, level, took, printer)?;
+                    print_child(store, &child, level, printed, printer)?;
                 }
             }
             _ => {}
@@ -106,13 +116,13 @@ fn print_child(
     store: &Store,
     child: &RunId,
     level: usize,
-    took: &mut Took,
+    printed: &mut Printed,
     printer: Printer,
 ) -> anyhow::Result<()> {
-    if level + 1 >= LEVELS_MAX {
+    if level + 1 >= LEVELS_MAX || printed.runs.contains(child) {
         return printer.line(&format!("  {child}: skillrun runs inspect shows it"));
     }
-    match print_run(store, child, level + 1, took, printer) {
+    match print_run(store, child, level + 1, printed, printer) {
         // It was removed, or lies in another home: what is known of it stands in this ledger.
         Err(error) if is_absent(&error) => Ok(()),
         printed => printed,
@@ -161,7 +171,7 @@ fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMa
             took.tokens = took.tokens.saturating_add(tokens);
             took.cost_usd += call.cost_usd.unwrap_or(0.0);
         }
-        if let Some(key) = closes(&event)
+        if let Some(key) = closes(&record, &event)
             && ends.len() < ENDS_MAX
         {
             let said = end_of(&record, &event);
@@ -172,8 +182,8 @@ fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMa
     Ok(ends)
 }
 
-fn opens(event: &Event) -> Option<Key> {
-    Some(match event {
+fn opens(record: &Record, event: &Event) -> Option<Key> {
+    let (pair, id) = match event {
         Event::NodeEnter(enter) => (Pair::Node, enter.node_id.clone()),
         Event::ToolCall(call) => (Pair::Tool, call.call_id.clone()),
         Event::LlmCall(call) if call.phase == Some(CallPhase::Call) => {
@@ -182,11 +192,12 @@ fn opens(event: &Event) -> Option<Key> {
         Event::HttpCall(call) => (Pair::Http, call.call_id.clone()),
         Event::ApprovalRequest(request) => (Pair::Approval, request.approval_id.clone()),
         _ => return None,
-    })
+    };
+    Some((record.origin, pair, id))
 }
 
-fn closes(event: &Event) -> Option<Key> {
-    Some(match event {
+fn closes(record: &Record, event: &Event) -> Option<Key> {
+    let (pair, id) = match event {
         Event::NodeExit(exit) => (Pair::Node, exit.node_id.clone()),
         Event::ToolResult(result) => (Pair::Tool, result.call_id.clone()),
         Event::LlmCall(call) if call.phase == Some(CallPhase::Result) => {
@@ -195,7 +206,8 @@ fn closes(event: &Event) -> Option<Key> {
         Event::HttpResult(result) => (Pair::Http, result.call_id.clone()),
         Event::ApprovalResponse(response) => (Pair::Approval, response.approval_id.clone()),
         _ => return None,
-    })
+    };
+    Some((record.origin, pair, id))
 }
 
 /// What the line on which something began says of its end.

@@ -149,11 +149,12 @@ impl Program {
         };
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
-        store.data().finish();
+        let finished = store.data_mut().finish();
         // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
         let ended = ended??;
         fuel?;
+        finished?;
         let output = ended.map_err(|error| failure::from_skill(&error, &record))?;
         let output_bytes = u64::try_from(output.len()).unwrap_or(u64::MAX);
         if output_bytes > record.limits().value(LimitKey::OutputBytes) {
@@ -172,11 +173,12 @@ impl Program {
         let guest = operations.run(&mut store, operation, &arguments, &record);
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
-        store.data().finish();
+        let finished = store.data_mut().finish();
         let stdout = store.data().captured_stdout();
         drop(store);
         let ended = ended??;
         fuel?;
+        finished?;
         operation.answer(ended, &stdout?, &record)
     }
 

@@ -11,6 +11,7 @@ use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
 use super::files::Files;
 use super::guest_record::GuestRecord;
+use super::host::llm::Completion;
 use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::provided::CallError;
@@ -181,11 +182,29 @@ impl HostState {
         self.stdout.captured()
     }
 
-    /// Puts the last lines of the standard streams and the count of dropped ones on record.
-    pub(crate) fn finish(&self) {
+    /// Puts on record what the guest left open when it ended: answers of models that it did not read to
+    /// their end, the last lines of the standard streams, the count of dropped ones.
+    ///
+    /// # Errors
+    /// What an answer took goes beyond a limit.
+    pub(crate) fn finish(&mut self) -> Result<(), LimitReached> {
+        let given_up = self.give_up_answers();
         self.stdout.finish();
         self.stderr.finish();
         self.record.finish();
+        given_up
+    }
+
+    fn give_up_answers(&mut self) -> Result<(), LimitReached> {
+        let mut ended = Ok(());
+        let held = self.table.iter_mut();
+        let answers = held.filter_map(|held| held.downcast_mut::<Completion>()?.take());
+        for answer in answers {
+            if let Err(CallError::LimitReached(reached)) = answer.give_up() {
+                ended = Err(reached);
+            }
+        }
+        ended
     }
 }
 

@@ -15,7 +15,7 @@ use super::error::StoreError;
 use super::event::{Event, Origin};
 use super::folder::unless_gone;
 use super::json::{Json, Text};
-use super::payload::{ApprovalRequest, ApprovalSource};
+use super::payload::{ApprovalRequest, ApprovalResponse, ApprovalSource};
 use super::reader::{Entry, Position};
 use super::scan::is_of_the_original_system;
 use super::state::{Phase, State};
@@ -42,6 +42,16 @@ pub struct ApprovalDecision {
     pub reason: String,
     /// Who decided.
     pub source: ApprovalSource,
+}
+
+impl From<ApprovalResponse> for ApprovalDecision {
+    fn from(response: ApprovalResponse) -> Self {
+        Self {
+            approved: response.approved,
+            reason: response.reason.unwrap_or_default().as_str().to_owned(),
+            source: response.source,
+        }
+    }
 }
 
 /// A question of a run.
@@ -148,6 +158,15 @@ impl Store {
     }
 
     fn gates_and_phase(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
+        let (mut gates, phase) = self.recorded_gates(run_id)?;
+        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
+            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
+        }
+        Ok((gates, phase))
+    }
+
+    /// As the ledger alone has them.
+    fn recorded_gates(&self, run_id: &RunId) -> Result<(Vec<Gate>, Phase), StoreError> {
         let mut gates: Vec<Gate> = Vec::new();
         let mut state = State::default();
         let mut follower = self.follow(run_id, Position::default())?;
@@ -161,7 +180,11 @@ impl Store {
             }
             match event {
                 _ if record.origin != Origin::Host => {}
-                Event::ApprovalRequest(request) => {
+                event @ Event::ApprovalRequest(_) => {
+                    // Nobody decides about a part: what stands beside the ledger is shown as well.
+                    let Event::ApprovalRequest(request) = self.whole(run_id, event)? else {
+                        continue;
+                    };
                     // Asked again after the run was resumed, it is the same question.
                     gates.retain(|gate| gate.approval_id != request.approval_id);
                     gates.push(Gate::new(run_id, request, record.time));
@@ -170,18 +193,11 @@ impl Store {
                     let id = &response.approval_id;
                     let gate = gates.iter_mut().rfind(|gate| gate.approval_id == *id);
                     if let Some(gate) = gate {
-                        gate.decision = Some(ApprovalDecision {
-                            approved: response.approved,
-                            reason: response.reason.unwrap_or_default().as_str().to_owned(),
-                            source: response.source,
-                        });
+                        gate.decision = Some(response.into());
                     }
                 }
                 _ => {}
             }
-        }
-        for gate in gates.iter_mut().filter(|gate| gate.decision.is_none()) {
-            gate.decision = self.filed(run_id, &gate.approval_id, &gate.binding)?;
         }
         Ok((gates, state.phase()))
     }
@@ -218,13 +234,12 @@ impl Store {
                 approval_id,
             });
         }
-        match self.file(run_id, &approval_id, &gate.binding, decision)? {
-            None => {
-                gate.decision = Some(decision.clone());
-                Ok(gate)
-            }
-            Some(first) => Err(DecideError::Decided { approval_id, first }),
+        let filed = self.file(run_id, &approval_id, &gate.binding, decision)?;
+        if let Some(first) = filed {
+            return Err(DecideError::Decided { approval_id, first });
         }
+        gate.decision = Some(decision.clone());
+        Ok(gate)
     }
 
     /// Files a decision unless there is one, which is the answer then.
@@ -281,7 +296,11 @@ impl Store {
                 .map_err(failed)?,
         };
         match serde_json::from_slice::<Filed>(&text) {
-            Ok(filed) if filed.approval_id == approval_id && filed.binding == binding => {
+            Ok(filed)
+                if filed.approval_id == approval_id
+                    && filed.binding == binding
+                    && filed.decision.reason.len() <= REASON_BYTES_MAX =>
+            {
                 Ok(Some(filed.decision))
             }
             // It answers another question, or none; who put it there has to look.

@@ -7,10 +7,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Response, retry};
-use rustls::RootCertStore;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::CertificateDer;
-use rustls_platform_verifier::Verifier;
 use tokio::sync::OnceCell;
 
 use super::anthropic;
@@ -19,6 +15,7 @@ use super::retry::{Attempted, asked_wait};
 use crate::clock::Clock;
 use crate::config::{ModelApi, ModelKey, ModelProviderSettings};
 use crate::telemetry::chain;
+use crate::tls;
 
 /// Milliseconds for one connection, so that an address that is silent can be tried again.
 const CONNECT_TIMEOUT_MS: u64 = 10_000;
@@ -166,7 +163,11 @@ impl Wire {
     async fn make_client(&self) -> Result<reqwest::Client, Failure> {
         let (is_https, extra) = (self.is_https, Arc::clone(&self.ca_certificates));
         let made = tokio::task::spawn_blocking(move || {
-            let tls = tls(is_https, &extra).map_err(|error| error.to_string())?;
+            let tls = match is_https {
+                true => tls::trusting(&extra),
+                false => tls::trusting_nobody(),
+            };
+            let tls = tls.map_err(|error| error.to_string())?;
             reqwest::Client::builder()
                 .redirect(Policy::none())
                 .retry(retry::never())
@@ -181,22 +182,4 @@ impl Wire {
         let made = made.and_then(|made| made);
         made.map_err(|reason| Failure::Unusable(format!("cannot set up TLS: {reason}")))
     }
-}
-
-/// The provider of cryptography is this configuration's own, and none of the process is set or asked for.
-fn tls(is_https: bool, extra: &[Vec<u8>]) -> Result<rustls::ClientConfig, rustls::Error> {
-    let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?;
-    if !is_https {
-        // Nothing is trusted where no certificate is asked for.
-        let nobody = RootCertStore::empty();
-        return Ok(builder.with_root_certificates(nobody).with_no_client_auth());
-    }
-    let extra = extra.iter().cloned().map(CertificateDer::from);
-    let verifier = Verifier::new_with_extra_roots(extra, provider)?;
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth())
 }

@@ -234,6 +234,10 @@ impl Runner {
         self.0.shutdown.cancel();
     }
 
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.0.shutdown.is_cancelled()
+    }
+
     /// As [`Runner::interrupt`], and waits until every run has its terminal event. Whoever drives a
     /// [`Runner::run`] has to go on driving it meanwhile.
     pub async fn shutdown(&self) {
@@ -250,7 +254,7 @@ impl Runner {
         if options.skill.is_empty() {
             return Err(RunError::NoSkill);
         }
-        if inner.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(RunError::ShuttingDown);
         }
         let profile = inner.executor.profile(&options.skill, &options.terms)?;

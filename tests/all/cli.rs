@@ -20,6 +20,7 @@ mod ledgers;
 mod listing;
 mod manual;
 mod pins;
+mod questions;
 mod signals;
 mod tail;
 mod terminal;

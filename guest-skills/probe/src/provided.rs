@@ -25,8 +25,13 @@ pub(crate) enum Call {
         output_schema: Option<String>,
         output_tokens_max: Option<u32>,
     },
-    /// A model, in pieces, of which at most so many are read.
-    Stream { model: String, pieces_max: usize },
+    /// A model, in pieces, of which at most so many are read; what is left is let go of, or kept for ever.
+    Stream {
+        model: String,
+        pieces_max: usize,
+        #[serde(default)]
+        is_kept: bool,
+    },
     /// A person.
     Ask {
         prompt: String,
@@ -89,7 +94,11 @@ fn one(call: Call) -> Value {
             request.output_tokens_max = output_tokens_max;
             told(llm::generate(&request).map(response))
         }
-        Call::Stream { model, pieces_max } => told(stream(model, pieces_max)),
+        Call::Stream {
+            model,
+            pieces_max,
+            is_kept,
+        } => told(stream(model, pieces_max, is_kept)),
         Call::Ask {
             prompt,
             payload,
@@ -163,7 +172,7 @@ fn text(parts: &[llm::Part]) -> String {
     texts.collect()
 }
 
-fn stream(model: String, pieces_max: usize) -> Result<Value, HostError> {
+fn stream(model: String, pieces_max: usize, is_kept: bool) -> Result<Value, HostError> {
     let completion = llm::start(&request(model))?;
     let mut pieces = Vec::new();
     while pieces.len() < pieces_max {
@@ -173,6 +182,9 @@ fn stream(model: String, pieces_max: usize) -> Result<Value, HostError> {
             Some(llm::Chunk::ToolUse(tool)) => pieces.push(json!({ "tool": tool.name })),
             Some(llm::Chunk::Done(whole)) => pieces.push(json!({ "done": text(&whole.content) })),
         }
+    }
+    if is_kept {
+        std::mem::forget(completion);
     }
     Ok(json!(pieces))
 }

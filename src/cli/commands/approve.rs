@@ -78,7 +78,7 @@ pub(crate) fn approvals(
 
 fn show(gate: &Gate, printer: Printer) -> anyhow::Result<()> {
     for line in described(gate) {
-        printer.line(&format!("  {line}"))?;
+        printer.paragraph(&format!("  {line}"))?;
     }
     Ok(())
 }

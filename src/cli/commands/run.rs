@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::{Approve, RunArgs};
 use crate::cli::display::{json, message};
 use crate::cli::exit::{Exit, Refused};
-use crate::cli::live::{Live, Screen};
+use crate::cli::live::Live;
 use crate::cli::printer::Printer;
 use crate::cli::questions::Questions;
 use crate::cli::timeline::duration;
@@ -75,13 +75,11 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         ..StartOptions::new(name, input)
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
-    let is_shown = !args.quiet && printer.is_watched();
-    let screen = is_shown.then(|| Screen::new(printer));
-    let live = screen
-        .clone()
-        .map(|screen| Live::new(store.clone(), run_id.clone(), screen));
+    let live = !args.quiet && printer.is_watched();
+    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
+    let screen = live.as_ref().map(Live::screen);
     let work = Questions::new(store, run_id, printer, screen).answer_during(work);
     let outcome = match live {
         Some(live) => live.watch(work).await,

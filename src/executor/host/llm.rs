@@ -15,6 +15,13 @@ use crate::executor::state::HostState;
 )]
 pub struct Completion(Option<Box<dyn ModelAnswer>>);
 
+impl Completion {
+    /// The answer, when its last piece was not given to the guest.
+    pub(crate) fn take(&mut self) -> Option<Box<dyn ModelAnswer>> {
+        self.0.take()
+    }
+}
+
 impl Host for HostState {
     async fn generate(
         &mut self,

@@ -14,9 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use rustls::client::Resumption;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls_platform_verifier::Verifier;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -31,6 +29,7 @@ use super::fields::{FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
 use super::head::HeadBound;
 use super::unread::{Hold, Unread};
 use crate::capability::{Scheme, Target};
+use crate::tls;
 
 /// Milliseconds for one address where there are several, so that one that is silent does not take the
 /// time of the others.
@@ -90,18 +89,10 @@ impl Client {
         }
     }
 
-    /// The provider is this configuration's own, and none of the process is set or asked for.
     async fn make_tls(&self) -> Result<TlsConnector, ExchangeError> {
         let extra = self.options.ca_certificates.clone();
         let made = tokio::task::spawn_blocking(move || {
-            let extra = extra.into_iter().map(CertificateDer::from);
-            let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
-            let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider))?;
-            let mut config = rustls::ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()?
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth();
+            let mut config = tls::trusting(&extra)?;
             config.resumption = Resumption::disabled();
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok::<_, rustls::Error>(TlsConnector::from(Arc::new(config)))

@@ -19,8 +19,15 @@ use crate::telemetry::chain;
 
 /// Bytes of a question. Protects the person who has to read it.
 const PROMPT_BYTES_MAX: usize = 4 * 1024;
-/// How often it is looked whether another process has decided.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes of what is approved, which is shown whole. Protects the same person.
+const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
+/// How often it is looked whether another process has decided: at first, and at the longest when the
+/// answer has been waited for for long. Looking is processor time of the run, which a day of it must not
+/// use up.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// The part of the time waited so far for which it is not looked again.
+const LOOK_PART: u32 = 50;
 /// The part of the time that a person has after which a warning is due, in percent.
 const WARN_AT_PERCENT: u64 = 80;
 const MS_PER_SECOND: u64 = 1000;
@@ -39,19 +46,8 @@ impl Journal {
         id: CallId,
         question: Question,
     ) -> Result<Decision, CallError> {
-        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        let payload = self.check_question(&question)?;
         let bytes = question.prompt.len();
-        if bytes > PROMPT_BYTES_MAX {
-            return Err(CallError::Invalid(format!(
-                "prompt has {bytes} bytes: expected at most {PROMPT_BYTES_MAX}"
-            )));
-        }
-        if question.timeout_ms == Some(0) {
-            let problem = "timeout-ms is 0: expected at least 1";
-            return Err(CallError::Invalid(problem.to_owned()));
-        }
-        let payload = Json::parse(&question.payload)
-            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
         self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
         let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
         let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
@@ -76,7 +72,16 @@ impl Journal {
         };
         self.record_call(Effect::Write, request).await?;
         let since = self.stopwatch();
-        let decision = self.decision(&asked).await?;
+        let decision = match self.decision(&asked).await {
+            Ok(decision) => decision,
+            // Fails closed, and on record: the run goes on from here as it would from any other answer.
+            Err(CallError::Failed(reason)) => ApprovalDecision {
+                approved: false,
+                reason,
+                source: ApprovalSource::Auto,
+            },
+            Err(error) => return Err(error),
+        };
         let response = ledger::ApprovalResponse {
             approval_id: id.call_id.clone(),
             node_id: Some(id.node_id),
@@ -94,6 +99,20 @@ impl Journal {
                 ApprovalSource::Timeout | ApprovalSource::Auto
             ),
         })
+    }
+
+    /// Checks whether it may be asked and can be, and gives its payload.
+    fn check_question(&self, question: &Question) -> Result<Json, CallError> {
+        self.check_allowed(&Capability::Approval, &question.prompt)?;
+        check_bytes("prompt", question.prompt.len(), PROMPT_BYTES_MAX)?;
+        if question.timeout_ms == Some(0) {
+            let problem = "timeout-ms is 0: expected at least 1";
+            return Err(CallError::Invalid(problem.to_owned()));
+        }
+        let payload = Json::parse(&question.payload)
+            .map_err(|error| CallError::Invalid(format!("payload: {}", chain(&error))))?;
+        check_bytes("payload", payload.as_str().len(), PAYLOAD_BYTES_MAX)?;
+        Ok(payload)
     }
 
     async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
@@ -141,7 +160,7 @@ impl Journal {
             if waited >= asked.warn_at && !std::mem::replace(&mut is_warned, true) {
                 self.warn(asked)?;
             }
-            let _looked = tokio::time::timeout(LOOK_INTERVAL, decided.as_mut()).await;
+            let _looked = tokio::time::timeout(look_interval(waited), decided.as_mut()).await;
         }
     }
 
@@ -179,7 +198,42 @@ impl Journal {
     }
 }
 
+fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {
+    if bytes > max {
+        let problem = format!("{what} has {bytes} bytes: expected at most {max}");
+        return Err(CallError::Invalid(problem));
+    }
+    Ok(())
+}
+
 /// Fails closed: a question of which it cannot be read whether it was answered is not answered with yes.
+/// Why not names files of the host, which are no business of the skill's.
 fn undecided(error: &StoreError) -> CallError {
-    CallError::Failed(format!("cannot tell what was decided: {}", chain(error)))
+    tracing::warn!(error = chain(error), "cannot tell what was decided");
+    CallError::Failed("cannot tell what was decided".to_owned())
+}
+
+fn look_interval(waited: Duration) -> Duration {
+    (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::look_interval;
+
+    #[test]
+    fn whoever_waits_for_long_looks_less_often() {
+        for (waited_ms, interval_ms) in [
+            (0, 100),
+            (5_000, 100),
+            (10_000, 200),
+            (50_000, 1_000),
+            (86_400_000, 1_000),
+        ] {
+            let interval = look_interval(Duration::from_millis(waited_ms));
+            assert_eq!(interval.as_millis(), interval_ms, "{waited_ms}");
+        }
+    }
 }

@@ -14,6 +14,9 @@ use crate::schema::Schema;
 /// Bytes of the name that a guest asks for a model by.
 const NAME_BYTES_MAX: usize = 256;
 
+/// Bytes of text to a token, about.
+const BYTES_PER_TOKEN: usize = 4;
+
 impl From<ModelError> for CallError {
     fn from(error: ModelError) -> Self {
         match error {
@@ -34,6 +37,8 @@ pub(super) struct Asked {
     pub(super) since: Stopwatch,
     /// What the answer has to fit, and the digest of the schema's text.
     schema: Option<(Schema, Digest)>,
+    /// Bytes of the question, as it is on record.
+    request_bytes: usize,
 }
 
 impl Journal {
@@ -45,7 +50,10 @@ impl Journal {
         let asked = self.ask(id, &request, false).await?;
         match self.models.generate(&asked.name, request).await {
             Ok(response) => self.answered(&asked, response),
-            Err(error) => Err(self.unanswered(&asked, error.into(), &Usage::default())),
+            Err(error) => {
+                let usage = asked.usage_without(&error);
+                Err(self.unanswered(&asked, error.into(), &usage))
+            }
         }
     }
 
@@ -76,7 +84,8 @@ impl Journal {
             }
         };
         let json = model_json::request(request).map_err(CallError::Invalid)?;
-        self.charge_call(json.as_str().len())?;
+        let request_bytes = json.as_str().len();
+        self.charge_call(request_bytes)?;
         let call = ledger::LlmCall {
             call_id: Some(id.call_id.clone()),
             phase: Some(CallPhase::Call),
@@ -95,6 +104,7 @@ impl Journal {
             name,
             since: self.stopwatch(),
             schema,
+            request_bytes,
         })
     }
 
@@ -145,6 +155,19 @@ impl Journal {
 }
 
 impl Asked {
+    /// What a question took that was not answered. A provider that was too slow has worked for it all the
+    /// same, and says nothing of it: a token for every four bytes is about what it read.
+    fn usage_without(&self, error: &ModelError) -> Usage {
+        let input_tokens = match error {
+            ModelError::TimedOut { .. } => self.request_bytes / BYTES_PER_TOKEN,
+            _ => 0,
+        };
+        Usage {
+            input_tokens: u64::try_from(input_tokens).unwrap_or(u64::MAX),
+            ..Usage::default()
+        }
+    }
+
     fn result(&self, usage: &Usage) -> ledger::LlmCall {
         ledger::LlmCall {
             call_id: Some(self.id.call_id.clone()),

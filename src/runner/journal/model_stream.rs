@@ -11,7 +11,7 @@ use super::model::Asked;
 use super::provided::CallId;
 use crate::call::{ModelChunk, ModelRequest, Usage};
 use crate::clock::Stopwatch;
-use crate::executor::{Answer, CallError, ModelAnswer};
+use crate::executor::{Answer, CallError, ModelAnswer, RecordRefused};
 use crate::ledger::{self, Origin};
 use crate::models::{ModelError, ModelStream};
 
@@ -53,6 +53,8 @@ impl Journal {
             Ok(stream) => stream,
             Err(error) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),
         };
+        // Also an answer that is given up before its first piece took something.
+        let usage = stream.usage();
         let (sender, coming) = mpsc::channel(AHEAD_MAX);
         Ok(Box::new(Streaming {
             journal: self.clone(),
@@ -61,7 +63,7 @@ impl Journal {
             _reading: AbortOnDropHandle::new(tokio::spawn(read(stream, sender))),
             text: String::new(),
             next: None,
-            usage: Usage::default(),
+            usage,
             pieces: 0,
             is_over: false,
         }))
@@ -122,9 +124,16 @@ impl Streaming {
             delta: text.as_str().into(),
         };
         self.pieces = self.pieces.saturating_add(1);
-        let recorded = self.journal.record(Origin::Host, chunk);
-        recorded.map_err(CallError::Unrecorded)?;
-        Ok(ModelChunk::Text(text))
+        match self.journal.record(Origin::Host, chunk) {
+            Ok(_seq) => Ok(ModelChunk::Text(text)),
+            Err(RecordRefused::Invalid { reason }) => {
+                self.is_over = true;
+                let exhausted = format!("the answer cannot be recorded: {reason}");
+                let exhausted = CallError::Exhausted(exhausted);
+                Err(self.journal.unanswered(&self.asked, exhausted, &self.usage))
+            }
+            Err(refused) => Err(CallError::Unrecorded(refused)),
+        }
     }
 
     async fn advance(&mut self) -> Result<Option<ModelChunk>, CallError> {
@@ -161,6 +170,10 @@ impl ModelAnswer for Streaming {
     fn give_up(mut self: Box<Self>) -> Result<(), CallError> {
         if std::mem::replace(&mut self.is_over, true) {
             return Ok(());
+        }
+        // What was read ahead took something too, though the guest never saw it.
+        while let Ok((_unseen, usage)) = self.coming.try_recv() {
+            self.usage = usage;
         }
         let given_up = CallError::Cancelled;
         match self.journal.unanswered(&self.asked, given_up, &self.usage) {

@@ -46,6 +46,11 @@ impl Journal {
         self.record_call(Effect::Write, call).await?;
         let since = self.stopwatch();
         let outcome = self.run_inside(&child, skill, input).await;
+        if outcome.is_err() && self.cx.runner().is_shutting_down() {
+            // This run is interrupted as well. How the other ended is no answer that a resumption could
+            // find on record: it goes on then, too.
+            return std::future::pending().await;
+        }
         let head = self.head_of(&child, &outcome);
         let result = |error: Option<CallFailure>, output: Option<Json>| ledger::ToolResult {
             call_id: id.call_id.clone(),

@@ -17,6 +17,9 @@ const TOOLS_MAX: usize = 10_000;
 const DEFINITION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of a description. Protects models, which are told it, and the ledger.
 const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
+/// Tools of one server that are named in a log because they are left out; the others are counted. Protects
+/// the log.
+const LEFT_OUT_SHOWN_MAX: usize = 16;
 /// Bytes of a name that is shown in a log because it cannot be used. Protects the log.
 const NAME_BYTES_SHOWN: usize = 128;
 
@@ -29,6 +32,7 @@ pub(super) struct Catalog<'a> {
     settings: &'a McpServer,
     count: usize,
     bytes: usize,
+    left_out: usize,
     tools: Tools,
 }
 
@@ -39,6 +43,7 @@ impl<'a> Catalog<'a> {
             settings,
             count: 0,
             bytes: 0,
+            left_out: 0,
             tools: Tools::new(),
         }
     }
@@ -76,12 +81,11 @@ impl<'a> Catalog<'a> {
         }
         let name = format!("{server}{SEPARATOR}{own_name}");
         if own_name.is_empty() || check_name(&name).is_err() {
-            let shown = cut(own_name, NAME_BYTES_SHOWN);
-            tracing::warn!(server, "tool {shown:?} has a name that cannot be granted");
+            self.leave_out(own_name, "has a name that cannot be granted");
             return;
         }
         if self.tools.contains_key(&name) {
-            tracing::warn!(server, "tool {own_name:?} is listed twice");
+            self.leave_out(own_name, "is listed twice");
             return;
         }
         let definition = ToolDefinition {
@@ -91,6 +95,14 @@ impl<'a> Catalog<'a> {
             effect,
         };
         self.tools.insert(name, Arc::new(Entry::new(definition)));
+    }
+
+    fn leave_out(&mut self, own_name: &str, why: &str) {
+        self.left_out += 1;
+        if self.left_out <= LEFT_OUT_SHOWN_MAX {
+            let shown = cut(own_name, NAME_BYTES_SHOWN);
+            tracing::warn!(server = self.server, "tool {shown:?} {why}");
+        }
     }
 
     /// What the operator says counts before what the server does.
@@ -110,6 +122,10 @@ impl<'a> Catalog<'a> {
     }
 
     pub(super) fn into_tools(self) -> Tools {
+        let unnamed = self.left_out.saturating_sub(LEFT_OUT_SHOWN_MAX);
+        if unnamed > 0 {
+            tracing::warn!(server = self.server, "{unnamed} more tools are left out");
+        }
         self.tools
     }
 }

@@ -21,10 +21,31 @@ impl Hidden {
             let passed = passed.filter_map(|name| std::env::var(name).ok());
             values.extend(given.chain(passed));
         }
-        values.retain(|value| value.len() >= SECRET_BYTES_MIN);
+        Self::values(values)
+    }
+
+    /// With each line of a value that has several, since logs are read line by line, and as JSON spells it.
+    fn values(values: Vec<String>) -> Self {
+        let lines = values.iter().flat_map(|value| value.lines());
+        let mut found: Vec<String> = lines.map(str::to_owned).collect();
+        found.extend(values);
+        let quoted = found.iter().filter_map(|value| {
+            let quoted = serde_json::to_string(value).ok()?;
+            let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;
+            (inside != value).then(|| inside.to_owned())
+        });
+        let quoted: Vec<String> = quoted.collect();
+        found.extend(quoted);
+        found.retain(|value| value.len() >= SECRET_BYTES_MIN);
         // The longest first: a value may be a part of another.
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        Self(values.into())
+        found.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        found.dedup();
+        Self(found.into())
+    }
+
+    /// The longest of them, in bytes.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.0.first().map_or(0, String::len)
     }
 
     /// A foreign text without them, cut.
@@ -44,9 +65,13 @@ mod tests {
 
     #[test]
     fn hidden_values_are_taken_out_and_long_texts_cut() {
-        let hidden = Hidden(vec!["hunter2-long".to_owned(), "hunter2".to_owned()].into());
+        let hidden = Hidden::values(vec!["hunter2".to_owned(), "hunter2-long".to_owned()]);
         let cleaned = hidden.clean("a hunter2 b hunter2-long c");
         assert_eq!(cleaned, "a [hidden] b [hidden] c");
+        let hidden = Hidden::values(vec!["BEGIN KEY\nAAAA\"BBBB\nEND".to_owned()]);
+        assert_eq!(hidden.clean("key AAAA\"BBBB."), "key [hidden].");
+        let quoted = r#"{"KEY":"BEGIN KEY\nAAAA\"BBBB\nEND"}"#;
+        assert_eq!(hidden.clean(quoted), r#"{"KEY":"[hidden]"}"#);
         let long = hidden.clean(&"ä".repeat(TEXT_BYTES_MAX));
         assert_eq!(long.len(), TEXT_BYTES_MAX);
     }

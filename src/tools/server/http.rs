@@ -8,12 +8,10 @@ use reqwest::redirect;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::CertificateDer;
-use rustls_platform_verifier::Verifier;
 
 use super::CALLS_MAX;
 use crate::config::Secret;
+use crate::tls;
 
 /// Bytes of one answer, or of one event of a stream. Protects the host's heap, where a value of two
 /// bytes takes a hundred; less than a line has, since nothing counts the values before they are parsed.
@@ -35,10 +33,10 @@ pub(super) async fn transport(
     let tls = if url.starts_with("https:") {
         let extra = Arc::clone(ca_certificates);
         // The system's certificates are files.
-        let made = tokio::task::spawn_blocking(move || tls(&extra)).await;
+        let made = tokio::task::spawn_blocking(move || tls::trusting(&extra)).await;
         made.map_err(|error| error.to_string())?
     } else {
-        no_tls()
+        tls::trusting_nobody()
     };
     let tls = tls.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let mut headers = HeaderMap::new();
@@ -68,25 +66,4 @@ pub(super) async fn transport(
     config.max_json_response_size = ANSWER_BYTES_MAX;
     config.max_error_response_size = ERROR_BYTES_MAX;
     Ok(StreamableHttpClientTransport::with_client(client, config))
-}
-
-/// The provider is this configuration's own, and none of the process is set or asked for.
-fn tls(extra: &[Vec<u8>]) -> Result<rustls::ClientConfig, rustls::Error> {
-    let extra = extra.iter().cloned().map(CertificateDer::from);
-    let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
-    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider))?;
-    Ok(rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth())
-}
-
-/// What the client wants to have although it will not use it: it trusts nobody.
-fn no_tls() -> Result<rustls::ClientConfig, rustls::Error> {
-    let provider = Arc::new(ring::default_provider());
-    Ok(rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth())
 }

@@ -133,6 +133,8 @@ async fn log(server: String, stderr: impl AsyncRead + Unpin, hidden: Hidden) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     let mut count = 0_usize;
+    // Enough of what is cut off is read to find a value there that began before.
+    let read_max = LOG_LINE_BYTES_MAX.saturating_add(hidden.bytes_max());
     loop {
         let Ok(available) = stderr.fill_buf().await else {
             return;
@@ -141,14 +143,14 @@ async fn log(server: String, stderr: impl AsyncRead + Unpin, hidden: Hidden) {
         let end = available.iter().position(|&byte| byte == b'\n');
         let part = available.get(..end.unwrap_or(available.len()));
         let part = part.unwrap_or_default();
-        let room = LOG_LINE_BYTES_MAX.saturating_sub(line.len());
+        let room = read_max.saturating_sub(line.len());
         line.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
         let consumed = part.len() + usize::from(end.is_some());
         stderr.consume(consumed);
         if (end.is_some() || is_over) && !line.is_empty() {
             count = count.saturating_add(1);
             if count <= LOG_LINES_MAX {
-                let text = hidden.clean(&String::from_utf8_lossy(&line));
+                let text = visible(&hidden.clean(&String::from_utf8_lossy(&line)));
                 tracing::info!(server, "{text}");
             } else if count == LOG_LINES_MAX + 1 {
                 tracing::warn!(server, "standard error has more than {LOG_LINES_MAX} lines");
@@ -158,5 +160,35 @@ async fn log(server: String, stderr: impl AsyncRead + Unpin, hidden: Hidden) {
         if is_over {
             return;
         }
+    }
+}
+
+/// A foreign text for a log, cut, with what does not show spelled out: control characters, and those that
+/// hide or turn the direction of writing.
+fn visible(text: &str) -> String {
+    let end = text.floor_char_boundary(LOG_LINE_BYTES_MAX);
+    let mut visible = String::with_capacity(end);
+    for character in text.get(..end).unwrap_or_default().chars() {
+        match character {
+            '"' | '\'' | '\\' => visible.push(character),
+            other => visible.extend(other.escape_debug()),
+        }
+    }
+    visible
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOG_LINE_BYTES_MAX, visible};
+
+    #[test]
+    fn what_does_not_show_is_spelled_out() {
+        assert_eq!(visible("a \"b\" \\ ä"), "a \"b\" \\ ä");
+        let hostile = visible("a\u{1b}[2J\u{9b}b\u{202e}c\u{2028}d");
+        assert_eq!(hostile, r"a\u{1b}[2J\u{9b}b\u{202e}c\u{2028}d");
+        assert_eq!(
+            visible(&"ä".repeat(LOG_LINE_BYTES_MAX)).len(),
+            LOG_LINE_BYTES_MAX
+        );
     }
 }

@@ -7,7 +7,8 @@ use serde_json::json;
 use skillrun::clock::{Clock, Timestamp};
 use skillrun::config::Durability;
 use skillrun::ledger::{
-    Event, Json, Origin, RunCompleted, RunStarted, RunStatus, Store, StoreOptions,
+    Event, Json, Origin, RunCompleted, RunStarted, RunStatus, Store, StoreOptions, ToolCall,
+    ToolResult,
 };
 use skillrun::outcome::OutcomeCode;
 
@@ -160,4 +161,40 @@ fn a_home_that_is_new_has_no_runs_and_no_skills() {
         assert_eq!(ran.exit, Some(0), "{ran:?}");
         assert_eq!(one_document(&ran)[command], json!([]));
     }
+}
+
+#[test]
+fn what_a_guest_claims_of_a_call_does_not_stand_where_the_host_says_how_it_ended() {
+    let home = Home::new(&[]);
+    let store = Store::open(StoreOptions {
+        runs_dir: home.path().join("runs"),
+        durability: Durability::Relaxed,
+        clock: Clock::system(),
+    })
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let created = store.create(id(1).parse().unwrap(), RunStarted::default());
+    let (recorder, _) = runtime.block_on(created).unwrap();
+    let call = Event::from(ToolCall {
+        call_id: "tool#1".to_owned(),
+        name: "bank__pay".to_owned(),
+        ..ToolCall::default()
+    });
+    let result = |is_error| {
+        Event::from(ToolResult {
+            call_id: "tool#1".to_owned(),
+            is_error,
+            ..ToolResult::default()
+        })
+    };
+    recorder.record(Origin::Host, &call).unwrap();
+    recorder.record(Origin::Host, &result(true)).unwrap();
+    recorder.record(Origin::Guest, &result(false)).unwrap();
+    drop(recorder);
+    let ran = home.skillrun(&["runs", "inspect", &id(1)]);
+    let line = ran.stdout.lines().find(|line| line.contains("bank__pay"));
+    let line = line.unwrap();
+    assert!(line.contains('→') && !line.contains("(guest)"), "{ran:?}");
 }

@@ -16,7 +16,7 @@ pub(super) fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value)
     std::fs::write(&input, verb.to_string()).unwrap();
     let binary = env!("CARGO_BIN_EXE_skillrun");
     let line = format!(
-        "'{binary}' run probe --run-id {run_id} --input '@{}'",
+        "'{binary}' run probe --run-id {run_id} --grant approval --approve ask --input '@{}'",
         input.display()
     );
     let mut script = Command::new("script");
@@ -89,4 +89,31 @@ fn what_a_guest_writes_does_not_reach_the_terminal_as_a_command() {
     for raw in ["\u{1b}[31;5m", "\u{7}", "\u{9b}", "\u{202e}"] {
         assert!(!ran.stdout.contains(raw), "{raw:?}: {ran:?}");
     }
+}
+
+#[test]
+fn a_line_that_was_typed_before_a_question_was_shown_does_not_answer_it() {
+    let home = Home::new(&[PROBE]);
+    home.write_manifest(
+        "probe",
+        "[component]\nworld = \"0.1\"\n[capabilities]\nrequest = [\"approval\"]\n",
+    );
+    let id = run_id(1);
+    let ask = |prompt: &str| json!({ "call": "ask", "prompt": prompt, "payload": "{}" });
+    let verb = json!({ "verb": "calls", "calls": [ask("first"), ask("second")] });
+    let mut terminal = on_a_terminal(&home, &id, &verb);
+    read_until(&mut terminal, "approve? (y or n");
+    let mut keys = terminal.child().stdin.take().unwrap();
+    keys.write_all(b"y\ny\ny\n").unwrap();
+    let shown = read_until(&mut terminal, "approve? (y or n");
+    assert!(shown.contains("approval#2 asks: second"), "{shown:?}");
+    keys.write_all(b"n\n").unwrap();
+    let ran = terminal.end();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let answers = home.events_of(&id, "approval_response");
+    let approved: Vec<_> = answers
+        .iter()
+        .map(|answer| answer["payload"]["approved"].clone())
+        .collect();
+    assert_eq!(approved, [json!(true), json!(false)]);
 }

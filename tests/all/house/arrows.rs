@@ -53,6 +53,10 @@ const RULES: &[Rule] = &[
         forbidden: FOUNDATION,
     },
     Rule {
+        module: "tls",
+        forbidden: FOUNDATION,
+    },
+    Rule {
         module: "ledger",
         forbidden: &[
             "registry", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",

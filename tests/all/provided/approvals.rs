@@ -160,6 +160,61 @@ async fn a_decision_is_for_one_question_of_a_run_that_waits() {
     );
 }
 
+/// A value that begins as the reference to a large one is stored beside the ledger as well.
+#[tokio::test]
+async fn whoever_decides_is_shown_all_of_what_they_decide_about() {
+    let bench = bench(Parts::default());
+    let store = bench.runner.store().clone();
+    let long = format!(r#"{{"blob":"{}","then":"delete"}}"#, "x".repeat(5_000));
+    for payload in [&long, &format!("[{long}]")] {
+        let ask = json!({ "call": "ask", "prompt": "Go on?", "payload": payload });
+        let started = start(&bench, &json!({ "verb": "calls", "calls": [ask] })).await;
+        let asked = gate(&store, &started).await;
+        assert_eq!(asked.payload.as_ref().unwrap().as_str(), payload);
+        store
+            .decide(&started.run_id, None, &decision(true))
+            .unwrap();
+        started.handle.wait().await.unwrap();
+    }
+    let large = format!(r#""{}""#, "x".repeat(64 * 1024));
+    let ask = json!({ "call": "ask", "prompt": "Go on?", "payload": large });
+    let verb = json!({ "verb": "calls", "calls": [ask] });
+    let outcome = bench.run("probe", &verb).await.unwrap();
+    let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
+    assert_eq!(said[0]["error"]["kind"], "invalid", "{said}");
+    assert!(
+        said.to_string().contains("expected at most 65536"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_decision_about_the_question_is_no_yes_and_its_path_stays_with_the_host()
+{
+    let bench = bench(Parts::default());
+    let store = bench.runner.store().clone();
+    let runs = bench.folder.path().join("runs");
+    for reason in ["x".repeat(5_000), String::new()] {
+        let started = start(&bench, &asking(None)).await;
+        let asked = gate(&store, &started).await;
+        let is_long = !reason.is_empty();
+        let filed = json!({
+            "approval_id": "approval#1",
+            "binding": if is_long { asked.binding } else { "of another".to_owned() },
+            "approved": true,
+            "reason": reason,
+            "source": "cli",
+        });
+        let file = runs.join(format!("{}.decision-1", started.run_id));
+        std::fs::write(runs.join("half"), filed.to_string()).unwrap();
+        std::fs::rename(runs.join("half"), file).unwrap();
+        let outcome = started.handle.wait().await.unwrap();
+        let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
+        let expected = json!({ "kind": "failed", "detail": "cannot tell what was decided" });
+        assert_eq!(said[0]["error"], expected);
+    }
+}
+
 #[tokio::test]
 async fn a_question_waits_longer_than_the_wall_time_and_is_rejected_when_its_time_is_over() {
     let clock = Clock::manual(Timestamp::from_unix_micros(0));
@@ -261,4 +316,28 @@ async fn a_question_that_makes_no_sense_is_not_asked() {
         "{said:?}"
     );
     assert!(of_type(&events, "approval_request").is_empty());
+}
+
+#[tokio::test]
+async fn a_decision_that_cannot_be_read_is_a_no_that_is_on_record() {
+    let bench = bench(Parts::default());
+    let store = bench.runner.store().clone();
+    let started = start(&bench, &asking(None)).await;
+    gate(&store, &started).await;
+    let name = format!("runs/{}.decision-1", started.run_id);
+    std::fs::write(bench.folder.path().join(&name), "{\"approved\":true}").unwrap();
+    let run_id = started.run_id.clone();
+    let outcome = started.handle.wait().await.unwrap();
+    let said: Value = serde_json::from_str(outcome.result.output().as_str()).unwrap();
+    assert_eq!(said[0]["ok"]["approved"], false, "{said}");
+    let events = bench.events(run_id.as_str());
+    let response = of_type(&events, "approval_response")[0];
+    assert_eq!(response["source"], "auto");
+    let reason = response["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("no decision about this question"),
+        "{reason}"
+    );
+    assert_eq!(said[0]["ok"]["reason"], reason);
+    assert!(bench.folder.path().join(&name).exists());
 }

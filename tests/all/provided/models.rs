@@ -237,6 +237,13 @@ async fn an_answer_that_is_given_up_or_breaks_off_is_counted_and_on_record() {
     assert_eq!(after["error"], json!({ "kind": "cancelled" }));
     assert_eq!(after["prompt_tokens"], 7);
 
+    // Of which nothing was read: it was asked for.
+    let calls = json!([{ "call": "stream", "model": "default", "pieces_max": 0 }]);
+    let (_, events) = bench_of(Scripted::saying(&["one"])).calls(calls).await;
+    let after = of_type(&events, "llm_call")[1];
+    assert_eq!(after["error"], json!({ "kind": "cancelled" }));
+    assert_eq!(after["prompt_tokens"], 7);
+
     let mut broken = Scripted::saying(&["one"]);
     broken.error = Some(ModelError::Failed("cut off".to_owned()));
     let calls = json!([{ "call": "stream", "model": "default", "pieces_max": 9 }]);
@@ -288,4 +295,22 @@ async fn tokens_and_costs_are_summed_and_bounded() {
         let events = bench.events(error.run_id().unwrap().as_str());
         assert_eq!(of_type(&events, "llm_call").len(), 2 * answers);
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_a_guest_holds_when_it_ends_is_counted_and_on_record() {
+    let long: &'static str = "x".repeat(600).leak();
+    let held = json!({ "call": "stream", "model": "default", "pieces_max": 1, "is_kept": true });
+    let bench_of = || bench(&["llm:local/small"], Scripted::saying(&[long, long]));
+    let (_, events) = bench_of().calls(json!([held])).await;
+    let after = of_type(&events, "llm_call")[1];
+    assert_eq!(after["error"], json!({ "kind": "cancelled" }));
+    assert_eq!(after["cost_usd"], 0.25);
+
+    let verb = json!({ "verb": "calls", "calls": [held] });
+    let bench = bench_of().limited("llm_tokens", 9);
+    let error = bench.run("probe", &verb).await.unwrap_err();
+    assert_eq!(error.code(), OutcomeCode::HostCallLimit);
+    let events = bench.events(error.run_id().unwrap().as_str());
+    assert_eq!(of_type(&events, "llm_call").len(), 2);
 }
