@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::display::shown;
-use super::printer::paragraph;
+use super::printer::{Printer, paragraph};
 use super::timeline::Timeline;
 use crate::id::RunId;
 use crate::ledger::{CallPhase, Entry, Event, Follower, Position, Record, Store};
@@ -18,30 +20,70 @@ const FRAME: Duration = Duration::from_millis(80);
 /// Lines with a spinner that are shown at once; more would not fit a screen.
 const OPEN_SHOWN_MAX: usize = 16;
 
+/// The terminal of a run, for all that write to it while spinners move there.
+#[derive(Debug, Clone)]
+pub(crate) struct Screen {
+    printer: Printer,
+    spinners: MultiProgress,
+    /// The number of the last event of the run that was shown.
+    shown_seq: Arc<AtomicU64>,
+}
+
+impl Screen {
+    fn new(printer: Printer) -> Self {
+        Self {
+            printer,
+            spinners: MultiProgress::new(),
+            shown_seq: Arc::default(),
+        }
+    }
+
+    /// Writes text for a person above the spinners, also while these are hidden.
+    pub(crate) fn note(&self, text: &str) {
+        self.spinners.suspend(|| self.printer.note(text));
+    }
+
+    /// Whether the event of the run with this number was shown, and all before it.
+    pub(crate) fn has_shown(&self, seq: u64) -> bool {
+        self.shown_seq.load(Ordering::Acquire) >= seq
+    }
+
+    /// Takes the spinners away, so that nothing moves where a person types.
+    pub(crate) fn hide_spinners(&self) {
+        // A screen that cannot be cleared moves on.
+        let _uncleared = self.spinners.clear();
+        self.spinners.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    pub(crate) fn show_spinners(&self) {
+        self.spinners.set_draw_target(ProgressDrawTarget::stderr());
+    }
+}
+
 pub(crate) struct Live {
     store: Store,
     run_id: RunId,
     follower: Option<Follower>,
     timeline: Timeline,
-    screen: MultiProgress,
+    screen: Screen,
     /// By the id of the run, step, call or approval.
     open: HashMap<String, ProgressBar>,
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, run_id: RunId) -> Self {
+    pub(crate) fn new(store: Store, run_id: RunId, printer: Printer) -> Self {
         Self {
             store,
             run_id,
             follower: None,
             timeline: Timeline::default(),
-            screen: MultiProgress::new(),
+            screen: Screen::new(printer),
             open: HashMap::new(),
         }
     }
 
     /// What moves on the terminal.
-    pub(crate) fn screen(&self) -> MultiProgress {
+    pub(crate) fn screen(&self) -> Screen {
         self.screen.clone()
     }
 
@@ -77,9 +119,7 @@ impl Live {
     }
 
     fn show(&mut self, record: &Record) {
-        let line = paragraph(&self.timeline.line(record));
-        // Without a terminal to draw on there is nobody to show it to.
-        let _undrawn = self.screen.println(line);
+        self.screen.note(&paragraph(&self.timeline.line(record)));
         match record.event() {
             Event::RunStarted(started) => self.begin(self.run_id.to_string(), &started.skill),
             Event::NodeEnter(enter) => self.begin(enter.node_id.clone(), &enter.node_id),
@@ -99,6 +139,7 @@ impl Live {
             Event::HttpResult(result) => self.end(&result.call_id),
             _ => {}
         }
+        self.screen.shown_seq.store(record.seq, Ordering::Release);
     }
 
     fn begin(&mut self, id: String, what: &str) {
@@ -108,7 +149,7 @@ impl Live {
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::new_spinner().with_style(style);
-        let bar = self.screen.add(bar);
+        let bar = self.screen.spinners.add(bar);
         bar.set_message(shown(what));
         bar.enable_steady_tick(FRAME);
         self.open.insert(id, bar);

@@ -68,11 +68,6 @@ impl Printer {
         self.line(&wrapped(text, width(io::stdout()), INDENT))
     }
 
-    /// As [`Printer::note`], on lines that the terminal does not break.
-    pub(crate) fn note_paragraph(self, text: &str) {
-        self.note(&paragraph(text));
-    }
-
     /// Writes a value as one line of JSON.
     pub(crate) fn value(self, value: &impl Serialize) -> anyhow::Result<()> {
         self.line(&serde_json::to_string(value)?)

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::io::BufRead as _;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressDrawTarget};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::display::{json, message};
-use super::printer::Printer;
+use super::live::Screen;
+use super::printer::{Printer, paragraph};
 use crate::id::RunId;
 use crate::ledger::{
     ApprovalDecision, ApprovalSource, DecideError, Entry, Event, Follower, Gate, Origin, Position,
@@ -30,8 +30,8 @@ const RUNS_MAX: usize = 64;
 pub(crate) struct Questions {
     store: Store,
     printer: Printer,
-    /// What moves on the screen, and must not while somebody is asked.
-    screen: Option<MultiProgress>,
+    /// Where the run is shown as it happens, if it is. What moves there must not while somebody is asked.
+    screen: Option<Screen>,
     runs: Vec<Watched>,
     /// What was asked and is not known to be answered, the oldest first.
     open: Vec<Question>,
@@ -53,6 +53,8 @@ struct Watched {
 struct Question {
     run_id: RunId,
     approval_id: String,
+    /// The number of the event.
+    seq: u64,
 }
 
 impl Watched {
@@ -65,7 +67,7 @@ impl Watched {
     }
 
     /// The next event of the host's. What cannot be read yet is read at the next look.
-    fn next(&mut self, store: &Store) -> Option<Event> {
+    fn next(&mut self, store: &Store) -> Option<(u64, Event)> {
         if self.follower.is_none() {
             self.follower = store.follow(&self.run_id, Position::default()).ok();
         }
@@ -73,7 +75,7 @@ impl Watched {
         loop {
             match follower.next_entry() {
                 Ok(Some(Entry::Record(record))) if record.origin == Origin::Host => {
-                    return Some(record.event());
+                    return Some((record.seq, record.event()));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return None,
@@ -87,7 +89,7 @@ impl Questions {
         store: Store,
         run_id: RunId,
         printer: Printer,
-        screen: Option<MultiProgress>,
+        screen: Option<Screen>,
     ) -> Self {
         Self {
             store,
@@ -120,23 +122,27 @@ impl Questions {
         let mut at = 0;
         while let Some(watched) = self.runs.get_mut(at) {
             let run_id = watched.run_id.clone();
-            while let Some(event) = self.runs.get_mut(at).and_then(|run| run.next(&self.store)) {
-                self.note(&run_id, event);
+            while let Some((seq, event)) =
+                self.runs.get_mut(at).and_then(|run| run.next(&self.store))
+            {
+                self.note(&run_id, seq, event);
             }
             at += 1;
         }
         if self.shown.is_none()
             && let Some(question) = self.open.first().cloned()
+            && self.is_next(&question)
         {
             self.show(question);
         }
     }
 
-    fn note(&mut self, run_id: &RunId, event: Event) {
+    fn note(&mut self, run_id: &RunId, seq: u64, event: Event) {
         match event {
             Event::ApprovalRequest(request) => self.open.push(Question {
                 run_id: run_id.clone(),
                 approval_id: request.approval_id,
+                seq,
             }),
             Event::ApprovalResponse(response) => self.close(|question| {
                 question.run_id == *run_id && question.approval_id == response.approval_id
@@ -164,7 +170,25 @@ impl Questions {
         self.open.retain(|question| !is_closed(question));
         if self.shown.as_ref().is_some_and(is_closed) {
             self.hide();
-            self.printer.note("it was answered");
+            self.say("it was answered");
+        }
+    }
+
+    /// Whether all that came before the question is on the screen. Runs inside the run are not shown there.
+    fn is_next(&self, question: &Question) -> bool {
+        let is_inside = !self.is_outermost(&question.run_id);
+        let screen = self.screen.as_ref();
+        screen.is_none_or(|screen| is_inside || screen.has_shown(question.seq))
+    }
+
+    fn is_outermost(&self, run_id: &RunId) -> bool {
+        self.runs.first().map(|run| &run.run_id) == Some(run_id)
+    }
+
+    fn say(&self, text: &str) {
+        match &self.screen {
+            Some(screen) => screen.note(text),
+            None => self.printer.note(text),
         }
     }
 
@@ -172,7 +196,7 @@ impl Questions {
         if self.shown.take().is_some()
             && let Some(screen) = &self.screen
         {
-            screen.set_draw_target(ProgressDrawTarget::stderr());
+            screen.show_spinners();
         }
     }
 
@@ -185,24 +209,21 @@ impl Questions {
             return;
         };
         if let Some(screen) = self.screen.as_ref().filter(|_| self.typed.is_some()) {
-            // A screen that cannot be cleared moves on.
-            let _uncleared = screen.clear();
-            screen.set_draw_target(ProgressDrawTarget::hidden());
+            screen.hide_spinners();
         }
-        if self.runs.first().map(|run| &run.run_id) != Some(&question.run_id) {
-            self.printer.note(&format!("in {}:", question.run_id));
+        if !self.is_outermost(&question.run_id) {
+            self.say(&format!("in {}:", question.run_id));
         }
         for line in described(&gate) {
-            self.printer.note_paragraph(&line);
+            self.say(&paragraph(&line));
         }
         match &mut self.typed {
             Some(typed) => {
                 // What was typed before the question could be read is no answer to it.
                 while typed.try_recv().is_ok() {}
-                self.printer
-                    .note("approve? (y or n, and a reason behind it)");
+                self.say("approve? (y or n, and a reason behind it)");
             }
-            None => self.printer.note(&format!(
+            None => self.say(&format!(
                 "waiting for: skillrun runs approve {} --decision approve",
                 question.run_id
             )),
@@ -221,7 +242,7 @@ impl Questions {
             return;
         }
         let Some((approved, reason)) = parse(&line) else {
-            self.printer.note("please answer y or n");
+            self.say("please answer y or n");
             return;
         };
         let decision = ApprovalDecision {
@@ -239,10 +260,10 @@ impl Questions {
                 self.hide();
             }
             Err(error @ DecideError::ReasonTooLong { .. }) => {
-                self.printer.note(&message("error: ", &error.to_string()));
+                self.say(&message("error: ", &error.to_string()));
             }
             Err(error) => {
-                self.printer.note(&message("error: ", &chain(&error)));
+                self.say(&message("error: ", &chain(&error)));
                 self.hide();
             }
         }

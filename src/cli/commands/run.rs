@@ -76,7 +76,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     };
     let caller = Caller::new().with_cancellation(cancellation.clone());
     let live = !args.quiet && printer.is_watched();
-    let live = live.then(|| Live::new(store.clone(), run_id.clone()));
+    let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer));
     let work = runner.run(caller, options);
     let work = until_signalled(work, &cancellation, &runner);
     let screen = live.as_ref().map(Live::screen);
