@@ -150,7 +150,7 @@ impl Ticket {
         !matches!(self, Self::Admitted(_))
     }
 
-    /// Waits for the place; who waits first is served first.
+    /// Waits for the place. Of runs that are inside no other, who waits first is served first.
     pub(super) async fn redeem(self) -> Place {
         match self {
             Self::Admitted(place) => place,
