@@ -90,7 +90,8 @@ impl SkillExecutorOptions {
     }
 
     /// What the operator configured, but for what is in other files: secrets and certificates, which
-    /// [`Config::read_secrets`] and [`Config::read_ca_file`] read.
+    /// [`Config::read_secrets`] and [`Config::read_ca_file`] read, and what needs those: `http`, and `tools`
+    /// and `models`, which [`Toolbox::from_config`] and [`Models::from_config`] make.
     pub fn from_config(config: &Config, skills: impl Into<SkillSet>, clock: Clock) -> Self {
         Self {
             skills: skills.into(),
