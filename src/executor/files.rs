@@ -393,6 +393,7 @@ impl HostState {
             capability: &capability,
             rule,
             wanted: &format!("{verb} {}", held.join(path)),
+            call_id: None,
         });
         ErrorCode::NotPermitted.into()
     }

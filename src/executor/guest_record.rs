@@ -151,6 +151,7 @@ impl GuestRecord {
                 capability,
                 rule: "refused like those before, and only counted",
                 wanted: &format!("{} more calls", calls.saturating_sub(DENIALS_MAX)),
+                call_id: None,
             });
         }
     }
@@ -185,6 +186,7 @@ impl GuestRecord {
             capability,
             rule: denial.rule,
             wanted: cut(denial.wanted, DENIED_NAME_BYTES_MAX),
+            call_id: denial.call_id,
         });
     }
 

@@ -17,7 +17,7 @@ use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
 use super::http::Client;
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
-use super::state::{HANDLES_MAX, HostState, Invocation, Seed};
+use super::state::{HANDLES_MAX, HostState, Origins, Seed};
 use crate::capability::Policy;
 use crate::clock::Clock;
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
@@ -57,6 +57,8 @@ pub struct Call {
     pub budget: Arc<Budget>,
     /// What the guest's random numbers are made from.
     pub seed: Seed,
+    /// The variables that the guest finds in its environment.
+    pub environment: Arc<[(String, String)]>,
     /// Which function is called, for a component that follows no world; none: the only one.
     pub operation: Option<String>,
     /// A JSON object, as text.
@@ -139,7 +141,8 @@ impl Program {
         }
         let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let mut store = self.store(&record, call.policy, files, call.seed, None)?;
+        let origins = Origins::new(call.seed, call.environment, None);
+        let mut store = self.store(&record, call.policy, files, origins)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -169,7 +172,8 @@ impl Program {
             operation.prepare(&call.input, &call.host.facts().skill_name)?;
         let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let mut store = self.store(&record, call.policy, files, call.seed, invocation)?;
+        let origins = Origins::new(call.seed, call.environment, invocation);
+        let mut store = self.store(&record, call.policy, files, origins)?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
@@ -202,7 +206,7 @@ impl Program {
         let budget = Arc::new(Budget::new(limits, None));
         let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
         let (policy, files) = (Arc::default(), Files::default());
-        let mut store = self.store(&record, policy, files, Seed::default(), None)?;
+        let mut store = self.store(&record, policy, files, Origins::default())?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -228,12 +232,11 @@ impl Program {
         record: &Arc<GuestRecord>,
         policy: Arc<Policy>,
         files: Files,
-        seed: Seed,
-        invocation: Option<Invocation>,
+        origins: Origins,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
         let http = Arc::clone(&self.http);
-        let state = HostState::new(Arc::clone(record), policy, files, seed, invocation, http)?;
+        let state = HostState::new(Arc::clone(record), policy, files, origins, http)?;
         let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store

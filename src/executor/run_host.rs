@@ -1,11 +1,14 @@
 //! What a guest's calls reach: the seam behind which the runner keeps its ledger.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 
 use super::provided::{Answer, CallError, ModelAnswer, Provided};
 use crate::call::{
     Decision, Effect, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition,
 };
+use crate::clock::Timestamp;
 use crate::limits::LimitReached;
 
 /// Who a run is. Nothing of it changes while the run goes on.
@@ -19,8 +22,18 @@ pub struct RunFacts {
     pub skill_name: String,
     /// The text of SKILL.md below its front matter.
     pub skill_body: std::sync::Arc<str>,
-    /// 1 for a first run, one higher after each resume.
-    pub attempt: u32,
+}
+
+/// The time as a guest is told it. It stands still while the guest computes, for a second at most, and
+/// goes on with what is on record, so that a replay of the record tells the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunTime {
+    /// The time of day.
+    pub time: Timestamp,
+    /// Since the run began; it never goes back.
+    pub elapsed: Duration,
+    /// Until the run's wall time is used up.
+    pub left: Duration,
 }
 
 /// How much a log line matters.
@@ -96,6 +109,8 @@ pub struct Denial<'a> {
     pub rule: &'a str,
     /// What the guest asked for.
     pub wanted: &'a str,
+    /// The request that was refused, where that came to light only while it was being carried out.
+    pub call_id: Option<&'a str>,
 }
 
 /// The place of a request among what the run does, given when the guest makes it.
@@ -134,6 +149,25 @@ pub struct HttpResponse<'a> {
     pub body: &'a [u8],
 }
 
+/// How a request ended, from the record: with a response, or with the reason why there is none, as it was
+/// handed to [`RunHost::http_result`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecalledHttp {
+    /// A response came.
+    Response {
+        /// The status code.
+        status: u16,
+        /// The header fields.
+        headers: Vec<(String, String)>,
+        /// The whole body.
+        body: Vec<u8>,
+    },
+    /// None came, and this is why.
+    Failed(String),
+    /// It was refused when the addresses of its host were known.
+    Denied,
+}
+
 /// Why an event was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordRefused {
@@ -143,20 +177,47 @@ pub enum RecordRefused {
         /// What is wrong.
         reason: String,
     },
-    /// The record cannot be written. It stays so: the run ends as `internal`.
+    /// The record cannot be written, or does not go on as the guest does. It stays so, and ends the run.
     #[error("the run's record cannot be written")]
     Unavailable,
 }
 
 /// What a guest's calls reach. One value serves one run.
 ///
+/// When a run was cut off and goes on, the guest is run from its beginning again, and the record answers
+/// for as long as it lasts: an implementation finds there what the guest does, and writes nothing. What
+/// the guest was told, it is told again.
+///
 /// The executor bounds what the guest may write before it calls these; an implementation only has to
-/// keep it. Calls come from the run's own task, one at a time, except for [`RunHost::http_call`],
-/// [`RunHost::http_result`] and [`RunHost::denied`]: those also come from the tasks that carry requests out,
+/// keep it. Calls come from the run's own task, one at a time, except for [`RunHost::recall_http`],
+/// [`RunHost::http_call`], [`RunHost::http_result`] and [`RunHost::denied`]: those also come from the tasks that carry requests out,
 /// at the same time as any other. Several calls of [`Provided`] may go on at once.
 pub trait RunHost: Send + Sync {
     /// Who the run is.
     fn facts(&self) -> &RunFacts;
+
+    /// 1 for a first run, one higher after each resume; as high as it was, while the record is replayed.
+    fn attempt(&self) -> u32;
+
+    /// What time it is for the guest. Some calls of it are recorded.
+    fn now(&self) -> RunTime;
+
+    /// How long it is, in truth, until [`RunTime::elapsed`] will be this much.
+    fn until(&self, elapsed: Duration) -> Duration;
+
+    /// What the next poll of the guest came to, if that is on record: which of the things that were
+    /// waited for were ready, by their place. If it is not, it is waited for, and [`RunHost::polled`]
+    /// tells.
+    ///
+    /// # Errors
+    /// The record has something else in this place.
+    fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused>;
+
+    /// Records what a poll came to, and how long that took.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    fn polled(&self, ready: &[u32], waited_micros: u64) -> Result<(), RecordRefused>;
 
     /// Who answers what the guest asks of others.
     fn provided(&self) -> &dyn Provided;
@@ -196,6 +257,17 @@ pub trait RunHost: Send + Sync {
 
     /// Gives the next request of the guest its id. Nothing is recorded yet.
     fn next_http_call(&self) -> HttpCallId;
+
+    /// How a request ended, if that is on record; nothing may be done for it before this is known. The
+    /// future does not come to an end when nobody can know whether the request had its effect.
+    ///
+    /// # Errors
+    /// The record has another request in this place.
+    fn recall_http<'a>(
+        &'a self,
+        id: &'a HttpCallId,
+        request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>>;
 
     /// Records that a request is about to be sent. It is in the record when this returns, if it ever will
     /// be; one whose effect is [`Effect::Write`] is durable when the future is ready.
@@ -264,6 +336,30 @@ impl RunHost for Unrecorded {
         &self.0
     }
 
+    fn attempt(&self) -> u32 {
+        1
+    }
+
+    fn now(&self) -> RunTime {
+        RunTime {
+            time: Timestamp::from_unix_micros(0),
+            elapsed: Duration::ZERO,
+            left: Duration::MAX,
+        }
+    }
+
+    fn until(&self, elapsed: Duration) -> Duration {
+        elapsed
+    }
+
+    fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
+        Ok(None)
+    }
+
+    fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
+        Ok(())
+    }
+
     fn provided(&self) -> &dyn Provided {
         self
     }
@@ -294,6 +390,14 @@ impl RunHost for Unrecorded {
 
     fn next_http_call(&self) -> HttpCallId {
         HttpCallId::default()
+    }
+
+    fn recall_http<'a>(
+        &'a self,
+        _id: &'a HttpCallId,
+        _request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn http_call<'a>(

@@ -37,6 +37,31 @@ pub(crate) struct Invocation {
     pub(crate) stdin: Bytes,
 }
 
+/// What an instance begins with, beside its input: the same each time the run is replayed.
+#[derive(Debug, Default)]
+pub(crate) struct Origins {
+    /// What its random numbers are made from.
+    pub(crate) seed: Seed,
+    /// The variables in its environment.
+    pub(crate) environment: Arc<[(String, String)]>,
+    /// What a command is started with.
+    pub(crate) invocation: Option<Invocation>,
+}
+
+impl Origins {
+    pub(crate) fn new(
+        seed: Seed,
+        environment: Arc<[(String, String)]>,
+        invocation: Option<Invocation>,
+    ) -> Self {
+        Self {
+            seed,
+            environment,
+            invocation,
+        }
+    }
+}
+
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
 pub(crate) struct HostState {
     /// The guest's way to its record.
@@ -68,11 +93,10 @@ impl HostState {
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         files: Files,
-        seed: Seed,
-        invocation: Option<Invocation>,
+        origins: Origins,
         http: Arc<Client>,
     ) -> Result<Self, Failure> {
-        let stdout = match invocation {
+        let stdout = match origins.invocation {
             Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
             None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
         };
@@ -87,7 +111,7 @@ impl HostState {
             limiter: MemoryLimiter::new(record.limits()),
             table,
             fuel_left: record.budget().remaining(LimitKey::Fuel),
-            wasi: wasi::context(&policy, &stdout, &stderr, seed, invocation),
+            wasi: wasi::context(&stdout, &stderr, origins),
             files,
             http,
             outgoing,
@@ -101,12 +125,6 @@ impl HostState {
     /// What the run may do.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
-    }
-
-    /// Milliseconds until the wall-time limit.
-    pub(crate) fn remaining_ms(&self) -> u64 {
-        let (left, _) = self.record.budget().wall_time_left();
-        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes what the guest executed since this was last done; `left` is the fuel that it has now.
@@ -155,6 +173,7 @@ impl HostState {
                     capability: &capability,
                     rule,
                     wanted: &wanted,
+                    call_id: None,
                 });
                 HostError::Denied(capability)
             }

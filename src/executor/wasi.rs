@@ -12,9 +12,8 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
-use super::state::{HostState, Invocation, Seed};
+use super::state::{HostState, Invocation, Origins};
 use super::stdio::LineStream;
-use crate::capability::{Capability, Policy};
 
 /// Random bytes that a guest is given at once. Protects the host's heap. WASI 0.2 has no way to give fewer
 /// than were asked for, so there whoever asks for more is ended; WASI 0.3 lets the host give fewer.
@@ -23,14 +22,8 @@ pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 /// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of names,
 /// and arguments and standard input for a command only. It holds no folder either: those are handed out by
 /// [`HostState`], which watches what is done in them, and only through WASI 0.2.
-pub(crate) fn context(
-    policy: &Policy,
-    stdout: &LineStream,
-    stderr: &LineStream,
-    seed: Seed,
-    invocation: Option<Invocation>,
-) -> WasiCtx {
-    let mut secure = StdRng::from_seed(seed);
+pub(crate) fn context(stdout: &LineStream, stderr: &LineStream, origins: Origins) -> WasiCtx {
+    let mut secure = StdRng::from_seed(origins.seed);
     let insecure = StdRng::from_rng(&mut secure);
     let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
     let mut builder = WasiCtx::builder();
@@ -44,16 +37,11 @@ pub(crate) fn context(
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
-    if let Some(Invocation { args, stdin }) = invocation {
+    if let Some(Invocation { args, stdin }) = origins.invocation {
         builder.args(&args).stdin(MemoryInputPipe::new(stdin));
     }
-    for capability in &policy.effective {
-        if let Capability::Env { name } = capability
-            // A variable that is not set, or is no text, is not there for the guest either.
-            && let Ok(value) = std::env::var(name)
-        {
-            builder.env(name, value);
-        }
+    for (name, value) in &*origins.environment {
+        builder.env(name, value);
     }
     builder.build()
 }

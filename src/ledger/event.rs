@@ -184,7 +184,7 @@ macro_rules! events {
 
 events! {
     /// The first event of a run.
-    RunStarted(RunStarted) = "run_started", guest: false, large: [input, policy, limits];
+    RunStarted(RunStarted) = "run_started", guest: false, large: [input, policy, limits, environment];
     /// A run that was cut off goes on.
     RunResumed(RunResumed) = "run_resumed", guest: false, large: [];
     /// The last event of a run, or of the part of it before a `run_resumed`.
@@ -200,7 +200,7 @@ events! {
     /// A model is about to be called, or answered.
     LlmCall(LlmCall) = "llm_call", guest: true, large: [request, output];
     /// A piece of a model's answer.
-    LlmChunk(LlmChunk) = "llm_chunk", guest: true, large: [delta];
+    LlmChunk(LlmChunk) = "llm_chunk", guest: true, large: [delta, tool_use];
     /// A value that was checked against a schema.
     StructuredOutput(StructuredOutput) = "structured_output", guest: true, large: [output];
     /// A person is asked.
@@ -211,7 +211,7 @@ events! {
     HttpCall(HttpCall) = "http_call", guest: false, large: [url, headers, body];
     /// What the server answered.
     HttpResult(HttpResult) = "http_result", guest: false, large: [headers, body, error];
-    /// The guest waited for a time.
+    /// The guest was told that time has passed.
     Timer(Timer) = "timer", guest: false, large: [];
     /// A line of a log or of a standard stream.
     Log(Log) = "log", guest: true, large: [message, fields];

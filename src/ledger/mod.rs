@@ -66,8 +66,8 @@ pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
 pub use self::payload::{
     ApprovalRequest, ApprovalResponse, ApprovalSource, CallFailure, CallKind, CallPhase, Custom,
     Denied, Effect, ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel,
-    LogStream, NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, RunStatus,
-    StructuredOutput, Timer, ToolCall, ToolResult,
+    LogStream, NodeEnter, NodeExit, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
+    RunStatus, StructuredOutput, Timer, ToolCall, ToolResult,
 };
 pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};

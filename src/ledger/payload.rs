@@ -14,6 +14,7 @@ pub use call::{
 
 use super::digest::Digest;
 use super::json::{Json, Text, present};
+use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
 use crate::outcome::OutcomeCode;
@@ -140,6 +141,15 @@ pub struct RunStarted {
     /// The limits, each with its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Json>,
+    /// The variables in the guest's environment, as an array of pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Json>,
+    /// The wall time that the run has, from when it is admitted, also by the runs above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_time_ms: Option<u64>,
+    /// Whose id and whose beginning the guest is told, when `resumed_from` is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<RunOrigin>,
     /// What the guest's randomness is generated from, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,
@@ -148,12 +158,42 @@ pub struct RunStarted {
     pub durability: Option<Durability>,
 }
 
+/// The run that a guest takes its run for, which is a repetition of that one's beginning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunOrigin {
+    /// Its id.
+    pub run_id: RunId,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// Why a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeReason {
+    /// Somebody asked for it.
+    #[default]
+    Asked,
+    /// The run that it is inside of goes on.
+    Parent,
+    /// The process that carried it out is gone, and another one has taken its place.
+    Restart,
+    /// What it was suspended for has come.
+    Decided,
+}
+
 /// A run that was cut off goes on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResumed {
     /// Which resumption this is, from 1.
     #[serde(default)]
     pub attempt: u64,
+    /// Why it goes on.
+    #[serde(default)]
+    pub reason: ResumeReason,
+    /// The wall time that this part of the run has, from when it is admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_time_ms: Option<u64>,
     /// Whether calls that may have had their effect are made again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub retry_ambiguous: bool,
@@ -288,19 +328,19 @@ pub struct ApprovalResponse {
     pub duration_micros: Option<u64>,
 }
 
-/// The guest waited for a time.
+/// The guest was told that time has passed: it waited for something, or looked at a clock.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timer {
-    /// The call that waited.
+    /// Which of the guest's polls this was, from 1; absent when it looked at a clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// The step that the wait belongs to.
+    pub poll: Option<u64>,
+    /// What was ready then, by its place among what was waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ready: Vec<u32>,
+    /// Which of the guest's looks at a clock this was, from 1; absent when it waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_id: Option<String>,
-    /// Microseconds that the guest asked for.
-    #[serde(default)]
-    pub requested_micros: u64,
-    /// Microseconds that it took.
+    pub look: Option<u64>,
+    /// Microseconds that the guest waited.
     #[serde(default)]
     pub duration_micros: u64,
 }
@@ -350,6 +390,9 @@ pub struct Denied {
     pub rule: Option<String>,
     /// What the guest wanted.
     pub wanted: Text,
+    /// The request that was refused, where that came to light only while it was being carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
     /// In which step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,

@@ -74,6 +74,9 @@ pub struct RunProfile {
     pub limits: Arc<Limits>,
     /// How its questions are answered.
     pub approvals: Approvals,
+    /// The variables that the skill finds in its environment. They are recorded, so that a run that goes
+    /// on later finds the same.
+    pub environment: Arc<[(String, String)]>,
     /// The skill as it was then, for an executor that has one. It is what the call has to run, whatever
     /// became of the name since: the record of the run speaks of this one.
     pub skill: Option<Arc<Skill>>,

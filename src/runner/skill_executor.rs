@@ -12,7 +12,7 @@ use super::journal::Journal;
 use super::json_object::JsonObject;
 use super::protected;
 use super::tool_result::{ContentBlock, ToolCallResult};
-use crate::capability::{Grant, GrantSource, Policy};
+use crate::capability::{Capability, Grant, GrantSource, Policy};
 use crate::clock::Clock;
 use crate::config::{Admission, Approvals, Config, Grants, Loading};
 use crate::executor::{
@@ -282,6 +282,7 @@ impl Executor for SkillExecutor {
                 protected: Arc::clone(&self.protected),
                 budget: Arc::clone(cx.budget()),
                 seed: cx.seed(),
+                environment: Arc::clone(&cx.profile().environment),
                 operation: operation.map(str::to_owned),
                 input: arguments.as_str().to_owned(),
             })
@@ -319,10 +320,12 @@ impl Executor for SkillExecutor {
                 ..RunProfile::default()
             });
         };
+        let policy = self.policy(&skill, terms);
         Ok(RunProfile {
             flavor: skill.flavor.clone(),
             component_digest: skill.component.as_ref().map(|c| c.sha256.clone()),
-            policy: Arc::new(self.policy(&skill, terms)),
+            environment: environment(&policy),
+            policy: Arc::new(policy),
             limits,
             approvals,
             skill: Some(skill),
@@ -357,6 +360,18 @@ impl SkillExecutor {
         };
         Policy::new(requested, granted)
     }
+}
+
+/// The variables that the policy names. One that is not set, or is no text, is not there for the guest
+/// either.
+fn environment(policy: &Policy) -> Arc<[(String, String)]> {
+    let named = policy.effective.iter().filter_map(|capability| {
+        let Capability::Env { name } = capability else {
+            return None;
+        };
+        Some((name.clone(), std::env::var(name).ok()?))
+    });
+    named.collect()
 }
 
 /// An error of the skill's own, as the answer that it is.

@@ -19,10 +19,11 @@ impl Host for HostState {
     }
 
     fn remaining_ms(&mut self) -> wasmtime::Result<u32> {
-        Ok(u32::try_from(Self::remaining_ms(self)).unwrap_or(u32::MAX))
+        let left = self.record.host().now().left;
+        Ok(u32::try_from(left.as_millis()).unwrap_or(u32::MAX))
     }
 
     fn attempt(&mut self) -> wasmtime::Result<u32> {
-        Ok(self.record.host().facts().attempt)
+        Ok(self.record.host().attempt())
     }
 }

@@ -23,6 +23,7 @@ impl HostState {
             capability: CAPABILITY,
             rule: RULE,
             wanted,
+            call_id: None,
         });
         ErrorCode::AccessDenied.into()
     }

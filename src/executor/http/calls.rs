@@ -196,6 +196,7 @@ fn len(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex, Weak};
+    use std::time::Duration;
 
     use futures_util::future::BoxFuture;
 
@@ -206,7 +207,7 @@ mod tests {
     use crate::executor::provided::Provided;
     use crate::executor::run_host::{
         Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin,
-        RecordRefused, RunFacts, RunHost, Unrecorded,
+        RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime, Unrecorded,
     };
     use crate::limits::{Budget, LimitOverrides, LimitReached, Limits, Source};
 
@@ -236,6 +237,34 @@ mod tests {
     impl RunHost for Kept {
         fn facts(&self) -> &RunFacts {
             self.nothing.facts()
+        }
+
+        fn attempt(&self) -> u32 {
+            1
+        }
+
+        fn now(&self) -> RunTime {
+            Unrecorded::default().now()
+        }
+
+        fn until(&self, elapsed: Duration) -> Duration {
+            elapsed
+        }
+
+        fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
+            Ok(None)
+        }
+
+        fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
+            Ok(())
+        }
+
+        fn recall_http<'a>(
+            &'a self,
+            _id: &'a HttpCallId,
+            _request: HttpRequest<'a>,
+        ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
+            Box::pin(std::future::ready(Ok(None)))
         }
 
         fn provided(&self) -> &dyn Provided {

@@ -126,7 +126,9 @@ impl Exchange {
                     "address: {} resolves to {address}, which is {class} and not in http.addresses_allowed",
                     self.target.host
                 );
-                self.requests.denied(&self.target, &capability, &rule);
+                let call_id = Some(self.id.call_id.as_str());
+                self.requests
+                    .denied(&self.target, &capability, &rule, call_id);
                 Err(ExchangeError::Prohibited)
             }
         }

@@ -157,6 +157,7 @@ impl Requests {
                     capability: "net",
                     rule: &error.to_string(),
                     wanted: &format!("{method} {scheme}://{authority}{path_and_query}"),
+                    call_id: None,
                 });
                 return Err(match error {
                     TargetError::TooLong => ExchangeError::UrlTooLong,
@@ -165,18 +166,25 @@ impl Requests {
             }
         };
         if let Err(denied) = self.policy.allows(&target) {
-            self.denied(&target, &denied.capability.to_string(), &denied.rule);
+            self.denied(&target, &denied.capability.to_string(), &denied.rule, None);
             return Err(ExchangeError::Denied);
         }
         Ok(target)
     }
 
-    /// Puts on record that a request is not made.
-    pub(super) fn denied(&self, target: &Target, capability: &str, rule: &str) {
+    /// Puts on record that a request is not made; with its id when it had one by then.
+    pub(super) fn denied(
+        &self,
+        target: &Target,
+        capability: &str,
+        rule: &str,
+        call_id: Option<&str>,
+    ) {
         self.record.denied(Denial {
             capability,
             rule,
             wanted: &target.to_string(),
+            call_id,
         });
     }
 }

@@ -25,6 +25,8 @@ pub enum CallKind {
     Tool,
     /// Another skill.
     Skill,
+    /// Nothing: the run asks which tools it may call.
+    Tools,
 }
 
 /// Why a call of a guest has no answer. The kinds are those of `host-error` in `wit/types.wit`.
@@ -162,6 +164,9 @@ pub struct LlmCall {
     /// Who serves it.
     #[serde(default)]
     pub provider: String,
+    /// The name by which the guest asked for it; in the first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// What a repetition would do; in the first event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
@@ -214,6 +219,9 @@ pub struct LlmChunk {
     pub index: u64,
     /// The text.
     pub delta: Text,
+    /// The tool that the model asks to have called, in place of a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_use: Option<Json>,
 }
 
 /// A value that was checked against a schema.

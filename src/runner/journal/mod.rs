@@ -22,7 +22,7 @@ use crate::capability::Policy;
 use crate::clock::Stopwatch;
 use crate::executor::{
     Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
-    RecordRefused, RunFacts, RunHost,
+    RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
 };
 use crate::ledger::{
     self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
@@ -83,7 +83,6 @@ impl Journal {
                 parent_run_id: cx.parent_run_id().map(ToString::to_string),
                 skill_name: skill_name.to_owned(),
                 skill_body,
-                attempt: 1,
             }),
             tools,
             models,
@@ -147,6 +146,31 @@ impl Journal {
 impl RunHost for Journal {
     fn facts(&self) -> &RunFacts {
         &self.facts
+    }
+
+    fn attempt(&self) -> u32 {
+        1
+    }
+
+    fn now(&self) -> RunTime {
+        let clock = self.cx.runner().clock();
+        RunTime {
+            time: clock.now(),
+            elapsed: std::time::Duration::ZERO,
+            left: self.cx.budget().wall_time_left().0,
+        }
+    }
+
+    fn until(&self, elapsed: std::time::Duration) -> std::time::Duration {
+        elapsed
+    }
+
+    fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
+        Ok(None)
+    }
+
+    fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
+        Ok(())
     }
 
     fn provided(&self) -> &dyn Provided {
@@ -226,6 +250,7 @@ impl RunHost for Journal {
             capability: denial.capability.to_owned(),
             rule: Some(denial.rule.to_owned()),
             wanted: denial.wanted.into(),
+            call_id: denial.call_id.map(str::to_owned),
             ..ledger::Denied::default()
         };
         let _kept_by_the_recorder = self.record(Origin::Host, denied);
@@ -236,6 +261,14 @@ impl RunHost for Journal {
             call_id: self.calls.next("http"),
             node_id: self.innermost_step(),
         }
+    }
+
+    fn recall_http<'a>(
+        &'a self,
+        _id: &'a HttpCallId,
+        _request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn http_call<'a>(

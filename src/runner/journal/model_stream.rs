@@ -123,6 +123,7 @@ impl Streaming {
             call_id: Some(self.asked.id.call_id.clone()),
             index: self.pieces,
             delta: text.as_str().into(),
+            ..ledger::LlmChunk::default()
         };
         self.pieces = self.pieces.saturating_add(1);
         match self.journal.record(Origin::Host, chunk) {

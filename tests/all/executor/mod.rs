@@ -116,6 +116,7 @@ fn call(verb: &str, limits: Limits) -> Call {
         protected: Arc::default(),
         budget: Arc::new(Budget::new(Arc::new(limits), None)),
         seed: [7; 32],
+        environment: Arc::default(),
         operation: None,
         input: verb.to_owned(),
     }

@@ -171,6 +171,7 @@ fn runs_inside_share_their_fuel_also_at_once() {
                 protected: Arc::default(),
                 budget: Arc::new(Budget::new(Arc::default(), Some(Arc::clone(&outer)))),
                 seed: [7; 32],
+                environment: Arc::default(),
                 operation: None,
                 input: r#"{"verb":"log_flood","lines":1000000000,"text":"x"}"#.to_owned(),
             })

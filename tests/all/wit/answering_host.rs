@@ -1,6 +1,7 @@
 //! A host that answers every call by the name that is asked for, and keeps what it was asked.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use skillrun::call::{
@@ -9,7 +10,8 @@ use skillrun::call::{
 };
 use skillrun::executor::{
     Answer, CallError, Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel,
-    LogOrigin, ModelAnswer, Provided, RecordRefused, RunFacts, RunHost,
+    LogOrigin, ModelAnswer, Provided, RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
+    Unrecorded,
 };
 use skillrun::limits::LimitReached;
 
@@ -169,6 +171,34 @@ impl Provided for AnsweringHost {
 impl RunHost for AnsweringHost {
     fn facts(&self) -> &RunFacts {
         &self.facts
+    }
+
+    fn attempt(&self) -> u32 {
+        1
+    }
+
+    fn now(&self) -> RunTime {
+        Unrecorded::default().now()
+    }
+
+    fn until(&self, elapsed: Duration) -> Duration {
+        elapsed
+    }
+
+    fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
+        Ok(None)
+    }
+
+    fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
+        Ok(())
+    }
+
+    fn recall_http<'a>(
+        &'a self,
+        _id: &'a HttpCallId,
+        _request: HttpRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn provided(&self) -> &dyn Provided {

@@ -37,6 +37,7 @@ async fn answers(skill: &ForeignSkill) -> (Value, Vec<String>) {
             protected: Arc::default(),
             budget: Arc::new(Budget::new(Arc::new(limits), None)),
             seed: [7; 32],
+            environment: Arc::default(),
             operation: None,
             input: json!({ "do": "answers" }).to_string(),
         })

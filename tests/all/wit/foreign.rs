@@ -38,6 +38,7 @@ async fn runs_as_operations(component: &Path) {
                 protected: Arc::default(),
                 budget: Arc::new(Budget::new(Arc::new(limits.clone()), None)),
                 seed: [7; 32],
+                environment: Arc::default(),
                 operation: Some(function.to_owned()),
                 input: input.to_string(),
             })
