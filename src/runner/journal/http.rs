@@ -1,15 +1,28 @@
 //! Outgoing requests: both halves of the record, and what is found there.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::flight::InFlight;
 use super::{Effect, Event, Journal, Json, Origin, RecordRefused, Text, ledger};
 use crate::config::is_shown_secret;
 use crate::executor::{HttpCallId, HttpRequest, HttpResponse, RecalledHttp};
 use crate::runner::replay::Halt;
+
+/// The requests that go on, by their ids.
+#[derive(Default)]
+pub(super) struct Requests(Mutex<BTreeMap<String, InFlight>>);
+
+impl Requests {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, InFlight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Journal {
     pub(super) fn next_request(&self) -> HttpCallId {
@@ -96,6 +109,8 @@ impl Journal {
     ) -> impl Future<Output = Result<(), RecordRefused>> + Send + use<'_> {
         let effect = request.effect;
         let call = Event::from(self.request(id, &request));
+        let begun = self.flight.begin();
+        self.requests.open().insert(id.call_id.clone(), begun);
         let (durable, noted) = match effect {
             Effect::Write => (
                 Some(self.recorder.record_durable(Origin::Host, &call)),
@@ -117,6 +132,7 @@ impl Journal {
         outcome: Result<HttpResponse<'_>, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
+        self.requests.open().remove(&id.call_id);
         let mut result = ledger::HttpResult {
             call_id: id.call_id.clone(),
             node_id: id.node_id.clone(),

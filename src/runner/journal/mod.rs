@@ -1,6 +1,7 @@
 //! Turns what a guest does into events of its run's ledger.
 
 mod approval;
+mod flight;
 mod http;
 mod model;
 mod model_json;
@@ -19,6 +20,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use self::flight::Flight;
+use self::http::Requests;
 use self::time::Time;
 use super::context::RunContext;
 use crate::capability::Policy;
@@ -46,6 +49,9 @@ pub(super) struct Journal {
     steps: Arc<Steps>,
     calls: Arc<Calls>,
     time: Arc<Time>,
+    flight: Arc<Flight>,
+    /// Requests that are on record and have no end there.
+    requests: Arc<Requests>,
 }
 
 /// The steps of a run.
@@ -80,7 +86,7 @@ impl Journal {
         models: Models,
     ) -> Self {
         let origin = cx.origin();
-        let journal = Self {
+        Self {
             cx: cx.clone(),
             recorder: cx.recorder().clone(),
             facts: Arc::new(RunFacts {
@@ -93,10 +99,14 @@ impl Journal {
             models,
             steps: Arc::default(),
             calls: Arc::default(),
-            time: Arc::new(Time::new(cx.runner().clock().clone(), origin.started_at)),
-        };
-        journal.begin_time();
-        journal
+            flight: Arc::default(),
+            requests: Arc::default(),
+            time: Arc::new(Time::new(
+                cx.runner().clock().clone(),
+                origin.started_at,
+                cx.began_at(),
+            )),
+        }
     }
 
     /// Checks that nothing on record was left out by the guest, which has ended so.
