@@ -285,6 +285,7 @@ impl Executor for SkillExecutor {
                 environment: Arc::clone(&cx.profile().environment),
                 operation: operation.map(str::to_owned),
                 input: arguments.as_str().to_owned(),
+                record_only: false,
             })
             .await;
         match called {

@@ -15,14 +15,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::context::RunContext;
 use crate::capability::Policy;
 use crate::clock::Stopwatch;
 use crate::executor::{
-    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
-    RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
+    Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    Provided, RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
 };
 use crate::ledger::{
     self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
@@ -140,6 +141,54 @@ impl Journal {
             Ok(text) => (Some(text.into()), false),
             Err(_not_text) => (Some(STANDARD.encode(&body).into()), true),
         }
+    }
+
+    /// Bytes without the values that must not stand in a ledger, which [`Journal::record`] then leaves as
+    /// they are; `None` when there is no such value.
+    fn redact(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, RecordRefused> {
+        let redacted = self.recorder.redact_bytes(bytes);
+        if let Some(redacted) = &redacted {
+            self.check_redacted(redacted)?;
+        }
+        Ok(redacted)
+    }
+
+    /// What stands in place of a value may make another one with what is beside it, and so may base64.
+    fn check_redacted(&self, bytes: &[u8]) -> Result<(), RecordRefused> {
+        match self.recorder.redact_bytes(bytes) {
+            None => Ok(()),
+            Some(_) => Err(RecordRefused::Invalid {
+                reason: "a secret stands where it cannot be taken out".to_owned(),
+            }),
+        }
+    }
+
+    fn redact_text(&self, text: String) -> Result<String, RecordRefused> {
+        let redacted = self.redact(text.as_bytes())?.map(String::from_utf8);
+        let redacted = redacted
+            .transpose()
+            .map_err(|error| RecordRefused::Invalid {
+                reason: error.to_string(),
+            })?;
+        Ok(redacted.unwrap_or(text))
+    }
+
+    fn redact_response(&self, response: HttpResponse) -> Result<HttpResponse, RecordRefused> {
+        let fields = response.headers.into_iter();
+        let fields =
+            fields.map(|(name, value)| Ok((self.redact_text(name)?, self.redact_text(value)?)));
+        let headers = fields.collect::<Result<_, _>>()?;
+        let body = self
+            .redact(&response.body)?
+            .map_or(response.body, Bytes::from);
+        if std::str::from_utf8(&body).is_err() {
+            self.check_redacted(STANDARD.encode(&body).as_bytes())?;
+        }
+        Ok(HttpResponse {
+            status: response.status,
+            headers,
+            body,
+        })
     }
 }
 
@@ -300,10 +349,17 @@ impl RunHost for Journal {
         }
     }
 
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        Ok(match end {
+            Ok(response) => Ok(self.redact_response(response)?),
+            Err(reason) => Err(self.redact_text(reason)?),
+        })
+    }
+
     fn http_result(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        end: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
         let mut result = ledger::HttpResult {
@@ -312,11 +368,11 @@ impl RunHost for Journal {
             duration_micros: Some(duration_micros),
             ..ledger::HttpResult::default()
         };
-        match outcome {
+        match end {
             Ok(response) => {
                 result.status = Some(response.status);
-                result.headers = Json::from_serialize(response.headers).ok();
-                (result.body, result.base64) = self.body(response.body);
+                result.headers = Json::from_serialize(&response.headers).ok();
+                (result.body, result.base64) = self.body(&response.body);
             }
             Err(reason) => result.error = Some(reason.into()),
         }
