@@ -259,9 +259,7 @@ pub trait RunHost: Send + Sync {
     fn next_http_call(&self) -> HttpCallId;
 
     /// How a request ended, if that is on record; nothing may be done for it before this is known. The
-    /// future does not come to an end when nobody can know whether the request had its effect. A response
-    /// is the guest's to keep from when it is given, whatever else it keeps: an implementation gives none
-    /// before the guest did what it had done when the response came.
+    /// future does not come to an end when nobody can know whether the request had its effect.
     ///
     /// # Errors
     /// The record has another request in this place.
@@ -315,8 +313,8 @@ fn nobody<T: Send + 'static>(capability: String, wanted: &str) -> Answer<'static
 }
 
 impl Provided for Unrecorded {
-    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
-        Box::pin(std::future::ready(Vec::new()))
+    fn tools(&self) -> Answer<'_, Vec<ToolDefinition>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     fn call_tool<'a>(&'a self, name: &'a str, _arguments: &'a str) -> Answer<'a, ToolAnswer> {

@@ -54,7 +54,8 @@ impl Unread {
     }
 
     /// Takes in a response that is on record. There was room for it when it came, and the guest gets it
-    /// again; what it may be by itself is all that bounds it.
+    /// again, whatever of others it holds by now. So each is bounded by itself, and all of them together
+    /// by what a run may have on record.
     pub(super) fn recall(self: &Arc<Self>, response: &HttpResponse) -> Result<Hold, ExchangeError> {
         let header_bytes = check_header(response)?;
         let bytes = held_bytes(header_bytes, response.headers.len());
