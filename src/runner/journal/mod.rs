@@ -27,8 +27,8 @@ use super::context::RunContext;
 use crate::capability::Policy;
 use crate::clock::Stopwatch;
 use crate::executor::{
-    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
-    RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
+    Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    Provided, RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
 };
 use crate::ledger::{
     self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
@@ -298,13 +298,17 @@ impl RunHost for Journal {
         Box::pin(self.record_request(id, request))
     }
 
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        self.redact_end(end)
+    }
+
     fn http_result(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        end: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
-        self.record_response(id, outcome, duration_micros)
+        self.record_response(id, end, duration_micros)
     }
 }
 
