@@ -7,6 +7,7 @@ mod hostile;
 mod http;
 mod network;
 mod provided;
+mod time;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,6 +36,10 @@ enum Verb {
     Emit { name: String, payload: String },
     /// Enters steps within steps; the innermost is dropped without an end.
     Nodes { names: Vec<String> },
+    /// Does something else within a step.
+    InNode { name: String, then: Box<Verb> },
+    /// Looks at both clocks, or waits.
+    Time(time::Wanted),
     /// Reads clocks and randomness.
     Ambient {},
     /// Waits on the monotonic clock.
@@ -132,6 +137,11 @@ impl Skill for Probe {
             }
             Verb::Emit { name, payload } => Ok(emit(name, payload)),
             Verb::Nodes { names } => Ok(nodes(&names)),
+            Verb::InNode { name, then } => {
+                let _node = recorder::Node::new(&name);
+                Self::run(*then)
+            }
+            Verb::Time(wanted) => Ok(time::make(wanted)),
             Verb::Ambient {} => Ok(host_calls::ambient()),
             Verb::Sleep { ms } => {
                 std::thread::sleep(std::time::Duration::from_millis(ms));
