@@ -108,6 +108,12 @@ enum Verb {
     Calls { calls: Vec<provided::Call> },
     /// Makes one such call and gives up when it is refused.
     Insist { on: provided::Call },
+    /// Writes the body of a request piece by piece, and tells how much it was allowed each time.
+    HttpPieces {
+        url: String,
+        bytes: usize,
+        give_up: bool,
+    },
     /// Asks for the addresses of a name.
     LookUp { name: String },
 }
@@ -186,6 +192,11 @@ impl Skill for Probe {
             Verb::HttpLeave { url, drop } => http::leave(&url, drop),
             Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
             Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
+            Verb::HttpPieces {
+                url,
+                bytes,
+                give_up,
+            } => Ok(http::pieces(&url, bytes, give_up)),
             Verb::Calls { calls } => Ok(provided::make(calls)),
             Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),

@@ -76,3 +76,77 @@ impl OutputStream for RequestBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+    use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+    use super::{RequestBody, WRITE_BYTES_MAX};
+
+    /// Takes up what is written, or is not there any more.
+    struct Taken {
+        is_gone: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl Pollable for Taken {
+        async fn ready(&mut self) {}
+    }
+
+    impl OutputStream for Taken {
+        fn write(&mut self, _bytes: Bytes) -> StreamResult<()> {
+            match self.is_gone {
+                true => Err(StreamError::Closed),
+                false => Ok(()),
+            }
+        }
+
+        fn flush(&mut self) -> StreamResult<()> {
+            self.write(Bytes::new())
+        }
+
+        fn check_write(&mut self) -> StreamResult<usize> {
+            self.write(Bytes::new()).map(|()| usize::MAX)
+        }
+    }
+
+    fn body(is_gone: bool, bytes_max: u64) -> RequestBody {
+        RequestBody::new(Box::new(Taken { is_gone }), bytes_max)
+    }
+
+    fn shown(result: StreamResult<usize>) -> String {
+        result.map_or_else(|error| error.to_string(), |bytes| bytes.to_string())
+    }
+
+    #[test]
+    fn each_wait_gives_one_write_whoever_takes_them_up() {
+        for is_gone in [false, true] {
+            let mut body = body(is_gone, 5);
+            let mut seen = Vec::new();
+            for bytes in [2, 0, 3, 1] {
+                seen.push(shown(body.check_write()));
+                let written = body.write(Bytes::from(vec![0; bytes]));
+                if let Err(StreamError::Trap(_)) = written {
+                    body.ready().now_or_never().unwrap();
+                    body.ready().now_or_never().unwrap();
+                    seen.push(shown(body.check_write()));
+                    body.write(Bytes::from(vec![0; bytes])).unwrap();
+                }
+            }
+            let most = WRITE_BYTES_MAX.to_string();
+            assert_eq!(seen, [&most, &most, "0", &most, "0", &most]);
+            assert_eq!(shown(body.check_write()), "closed");
+            assert!(matches!(body.flush(), Err(StreamError::Closed)));
+            assert!(matches!(body.write(Bytes::new()), Err(StreamError::Closed)));
+        }
+    }
+
+    #[test]
+    fn a_write_of_more_than_was_permitted_ends_the_guest() {
+        let large = Bytes::from(vec![0; WRITE_BYTES_MAX + 1]);
+        let written = body(false, u64::MAX).write(large);
+        assert!(matches!(written, Err(StreamError::Trap(_))));
+    }
+}
