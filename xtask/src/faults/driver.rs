@@ -121,6 +121,7 @@ impl Driver {
         tally.runs += number("runs");
         tally.promises += number("promises");
         tally.torn += number("torn");
+        tally.closed += number("closed");
         tally.violations += number("violations");
         if number("violations") > 0 || !output.status.success() {
             complain(&text);
@@ -130,7 +131,7 @@ impl Driver {
     }
 
     /// Keeps what a promise was broken in, for whoever looks for the cause.
-    fn keep(&self, ledgers: &Path) -> Result<()> {
+    pub(super) fn keep(&self, ledgers: &Path) -> Result<()> {
         let kept = self.folder.join("broken");
         empty(&kept)?;
         for entry in fs::read_dir(ledgers)? {
