@@ -28,7 +28,7 @@ use crate::{guest_toolchains, triage_demo, wasm_target};
 /// What the moments are drawn from that are left to chance.
 const SEED: u64 = 3;
 /// How often a boundary is tried until a process is killed exactly there, and not a line later.
-const TRIES_MAX: usize = 8;
+const TRIES_MAX: usize = 5;
 /// Kills of one run at random, at most; what it is killed in after the first one is being resumed.
 const KILLS_MAX: u64 = 4;
 /// Lines after which a process that resumes is killed, at most.

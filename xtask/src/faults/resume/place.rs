@@ -13,7 +13,7 @@ use super::scenario::SKILLS;
 use super::wait::Looks;
 use crate::guest_toolchains::python;
 use crate::guests;
-use crate::process::{root, run};
+use crate::process::{root, run, succeeds};
 
 /// When in a call the tool server kills the process that started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,19 @@ pub(super) enum Moment {
     Before,
     After,
 }
+
+/// Has `strace` delay each write by 2 ms, as the child of what it traces, which so stays ours to kill.
+const SLOW: [&str; 9] = [
+    "-D",
+    "-f",
+    "-qq",
+    "--seccomp-bpf",
+    "-o",
+    "/dev/null",
+    "--trace=write",
+    "--inject=write:delay_exit=2000",
+    "--",
+];
 
 /// How often each effect happened, by tool and arguments.
 pub(super) type Effects = BTreeMap<String, usize>;
@@ -30,6 +43,7 @@ pub(super) struct Place {
     folder: PathBuf,
     program: PathBuf,
     model_url: String,
+    can_be_slow: bool,
 }
 
 impl Place {
@@ -39,6 +53,7 @@ impl Place {
             folder: folder.to_owned(),
             program: program.to_owned(),
             model_url,
+            can_be_slow: succeeds("strace", &[&SLOW[..], &["true"]].concat()),
         };
         for (skill, request) in SKILLS {
             let component = guests::build(skill)?;
@@ -133,10 +148,17 @@ default = "local/small"
         command
     }
 
-    /// Starts a command whose output goes into files, so that nobody has to read it while it works.
-    pub(super) fn start(&self, arguments: &[&str]) -> Result<Child> {
+    /// Starts a command whose output goes into files, so that nobody has to read it while it works. When it
+    /// is to be slow, each of its writes takes so long that whoever looks at the files sees every one.
+    pub(super) fn start(&self, arguments: &[&str], is_slow: bool) -> Result<Child> {
         let file = |name| File::create(self.folder.join(name)).context("cannot make a file");
         let mut command = self.skillrun(arguments);
+        if is_slow && self.can_be_slow {
+            let mut slow = Command::new("strace");
+            slow.args(SLOW).arg(&self.program).args(arguments);
+            slow.env("SKILLRUN_HOME", &self.folder).stdin(Stdio::null());
+            command = slow;
+        }
         command.stdout(file("stdout")?).stderr(file("stderr")?);
         command.spawn().context("cannot start skillrun")
     }

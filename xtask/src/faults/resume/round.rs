@@ -188,7 +188,9 @@ impl Round<'_> {
             _ => None,
         };
         self.place.configure(self.scenario.policy, moment)?;
-        let mut process = self.place.start(arguments)?;
+        let mut process = self
+            .place
+            .start(arguments, matches!(kill, Some(Kill::Lines(_))))?;
         let watched = self.watch(&mut process, kill);
         if watched.is_err() {
             // What could not be watched must not go on by itself; it may have ended.
