@@ -24,6 +24,7 @@ pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
 };
+pub(crate) use secret::is_shown_secret;
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 
 /// The environment variable that names the home folder.

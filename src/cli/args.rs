@@ -203,10 +203,48 @@ pub(crate) enum RunsCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Go on with a run that was cut off, from its ledger; or begin a new one from a step of it.
+    Resume(ResumeArgs),
     /// Close runs that were cut off, as interrupted.
     Recover,
     /// Remove runs that ended, by age, number or size.
     Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run.
+    pub(crate) run_id: RunId,
+
+    /// Begin a new run, which repeats this one up to this step or call, by its id in the ledger.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) from_node: Option<String>,
+
+    /// Make calls again that may have done their work before the run was cut off.
+    #[arg(long)]
+    pub(crate) retry_ambiguous: bool,
+
+    /// Where the skill is, when it is not installed under the name that the run has for it: a name, a
+    /// skill's folder, or a .wasm file. The component has to be the same.
+    #[arg(long, value_name = "SKILL")]
+    pub(crate) skill: Option<String>,
+
+    /// Grant a capability to this part of the run. What the run was granted before has to be granted again;
+    /// may be given several times.
+    #[arg(long, value_name = "CAPABILITY", value_parser = parse_grant)]
+    pub(crate) grant: Vec<Capability>,
+
+    /// How questions of the skill are answered [default: as approvals.policy says, else ask].
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) approve: Option<Approve>,
+
+    /// Print the result and errors only.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// End this part of the run after this time, such as 5s or 2m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) timeout: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Args)]

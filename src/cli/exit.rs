@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
 use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
-use crate::runner::{EngineError, ExecutorError, RunError};
+use crate::runner::{EngineError, ExecutorError, ResumeError, RunError};
 use crate::telemetry::chain;
 
 /// The stable word for a command line, an input or a configuration that is wrong.
@@ -295,6 +295,11 @@ fn run_class(error: &RunError) -> Class {
     match error {
         RunError::InvalidLimits(_) => (Exit::Usage, USAGE, None),
         RunError::NoLedger { source, .. } => store_class(source),
+        RunError::NotResumed(ResumeError::Ledger { source, .. })
+            if !matches!(source, StoreError::Ended { .. }) =>
+        {
+            store_class(source)
+        }
         RunError::LedgerUnavailable { .. } => unwritten(),
         _ => (
             Exit::from(error.code()),

@@ -32,6 +32,11 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Whether a header field in a record may be one that a secret was put into.
+pub(crate) fn is_shown_secret(value: &str) -> bool {
+    value.ends_with(']') && value.contains("[secret:")
+}
+
 impl Secret {
     /// Reads the value of a secret. A relative file lies in `home`.
     ///

@@ -52,8 +52,8 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, CallError>>;
 /// the order in which the guest made them. Dropping the future gives the call up. What models take is
 /// counted against the run's budget behind this.
 pub trait Provided: Send + Sync {
-    /// The tools that the run may call, in order of their names. Nothing is recorded.
-    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>>;
+    /// The tools that the run may call, in order of their names.
+    fn tools(&self) -> Answer<'_, Vec<ToolDefinition>>;
 
     /// Calls a tool. `arguments` is what the guest gave, not yet looked at.
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer>;

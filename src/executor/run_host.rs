@@ -306,8 +306,8 @@ fn nobody<T: Send + 'static>(capability: String, wanted: &str) -> Answer<'static
 }
 
 impl Provided for Unrecorded {
-    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
-        Box::pin(std::future::ready(Vec::new()))
+    fn tools(&self) -> Answer<'_, Vec<ToolDefinition>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     fn call_tool<'a>(&'a self, name: &'a str, _arguments: &'a str) -> Answer<'a, ToolAnswer> {

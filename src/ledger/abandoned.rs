@@ -79,7 +79,7 @@ fn close(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Head, StoreError> {
     let noted = index_of(shelf).head(run_id);
     // Since it was listed, the run may have been suspended, and then it waits for somebody, or closed
     // by another call of this.
-    let recorder = recover(shelf, run_id, |phase| phase == Phase::Running, noted)?;
+    let (recorder, _) = recover(shelf, run_id, |phase| phase == Phase::Running, noted)?;
     let end = RunCompleted {
         error: Some("the process that carried the run out is gone".into()),
         ..RunCompleted::new(RunStatus::Interrupted, OutcomeCode::Interrupted)

@@ -77,6 +77,29 @@ pub(super) fn fit(event: &Event) -> Fit {
     fit
 }
 
+/// `event` with a reference in place of every large value, as [`Blobs::outsource`] would leave it, without
+/// anything being stored. In an event that is not whole, what looks like a reference is one.
+pub(super) fn referenced(event: &Event, is_whole: bool) -> Event {
+    let mut event = event.clone();
+    event.visit_large_mut(&mut |field| match field {
+        LargeMut::Json(json)
+            if is_oversize(&Large::Json(json)) && (is_whole || json.blob().is_none()) =>
+        {
+            let reference = BlobRef::to_value(json.as_str(), Digest::of(json.as_str().as_bytes()));
+            // It has a JSON form; if it had none, the values would be compared whole.
+            if let Ok(reference) = Json::from_serialize(&reference) {
+                *json = reference;
+            }
+        }
+        LargeMut::Text(text) if is_oversize(&Large::Text(text)) => {
+            let digest = Digest::of(text.as_str().as_bytes());
+            *text = Text::Blob(BlobRef::to_value(text.as_str(), digest));
+        }
+        LargeMut::Json(_) | LargeMut::Text(_) => {}
+    });
+    event
+}
+
 /// Stores the blobs of one run.
 #[derive(Debug)]
 pub(super) struct Blobs {

@@ -104,6 +104,11 @@ impl Lines {
         }
     }
 
+    /// Reads from the position on, wherever the descriptor stands.
+    pub(super) fn rewind(&mut self) {
+        self.seek = true;
+    }
+
     pub(super) fn position(&self) -> Position {
         self.position
     }

@@ -159,6 +159,21 @@ impl Recorder {
         self.0.0.shelf.redactions.apply_to_bytes(bytes)
     }
 
+    /// `event` as it is recorded: without the values that must not stand in a ledger. Large values are
+    /// still in their place.
+    ///
+    /// # Errors
+    /// [`RecordError::NotWritable`].
+    pub fn redacted(&self, event: Event) -> Result<Event, RecordError> {
+        match self.0.0.shelf.redactions.apply(&event) {
+            Ok(None) => Ok(event),
+            Ok(Some(redacted)) => Ok(redacted),
+            Err(_) => Err(RecordError::NotWritable {
+                kind: event.kind().to_owned(),
+            }),
+        }
+    }
+
     /// Where the run is: what may be recorded next.
     pub fn state(&self) -> State {
         lock(&self.0.0.core).state.clone()
@@ -213,6 +228,21 @@ impl Recorder {
         }
     }
 
+    /// Records an event that was recorded elsewhere at that time. It does not wait for its being durable.
+    pub(super) fn record_as_of(
+        &self,
+        time: Timestamp,
+        origin: Origin,
+        event: &Event,
+    ) -> Result<(), RecordError> {
+        let ledger = &self.0.0;
+        let written = ledger.append_as_of(Some(time), origin, event, SyncPoint::No)?;
+        if let Some(file) = written.file {
+            ledger.flush_soon(file);
+        }
+        Ok(())
+    }
+
     /// As [`Recorder::record_durable`], on the calling thread.
     pub(super) fn record_durable_blocking(
         &self,
@@ -233,6 +263,17 @@ impl Ledger {
     /// Numbers the event and writes its line, in one step with respect to every other event.
     fn append(
         &self,
+        origin: Origin,
+        event: &Event,
+        sync_point: SyncPoint,
+    ) -> Result<Written, RecordError> {
+        self.append_as_of(None, origin, event, sync_point)
+    }
+
+    /// As [`Ledger::append`], at the time that it is now or at another.
+    fn append_as_of(
+        &self,
+        time: Option<Timestamp>,
         origin: Origin,
         event: &Event,
         sync_point: SyncPoint,
@@ -258,7 +299,7 @@ impl Ledger {
         let Some(writer) = &mut core.writer else {
             return Err(self.ended());
         };
-        let time = self.shelf.clock.now();
+        let time = time.unwrap_or_else(|| self.shelf.clock.now());
         let seq = writer
             .append(time, origin, &event)
             .map_err(|error| match error {

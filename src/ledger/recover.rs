@@ -21,6 +21,7 @@ use super::line::Record;
 use super::lock::{Claim, Holders, claim};
 use super::payload::{Custom, Head};
 use super::recorder::{Recorder, Shelf};
+use super::replay::{RecordIndex, Recorded};
 use super::scan::{TornTail, is_of_the_original_system, scan};
 use super::state::{Phase, TORN_TAIL};
 use super::store::file_name;
@@ -57,7 +58,7 @@ pub(super) fn recover(
     run_id: &RunId,
     wanted: fn(Phase) -> bool,
     noted: Option<Head>,
-) -> Result<Recorder, StoreError> {
+) -> Result<(Recorder, Recorded), StoreError> {
     let folder = &shelf.folder;
     let name = file_name(run_id);
     let failed = |operation| {
@@ -71,7 +72,9 @@ pub(super) fn recover(
     }
     let file = open_claimed(folder, run_id)?;
     let mut reported = BTreeSet::new();
+    let mut index = RecordIndex::default();
     let mut note = |record: &Record, event: &Event| -> Result<(), Damage> {
+        index.note(record, event);
         if record.origin == Origin::Host {
             reported.extend(TornTailReport::of(event).map(|report| report.file));
         }
@@ -95,10 +98,12 @@ pub(super) fn recover(
             .map_err(failed("cut the torn end off"))?;
     }
     let blobs = Blobs::resume(folder, &run_id).map_err(failed("read the blobs of"))?;
+    let record = folder.open_read(&name).map_err(failed("read"))?;
+    let recorded = Recorded::new(Arc::clone(shelf), run_id.clone(), record, index);
     let writer = Writer::new(file, &run_id, scan.head);
     let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, scan.state, blobs);
     report(folder, &recorder, &reported)?;
-    Ok(recorder)
+    Ok((recorder, recorded))
 }
 
 /// Opens a ledger to write to it, and takes its lock.

@@ -1,16 +1,18 @@
 //! The run that code is part of: passed explicitly, and in scope for code below that has no way to be
 //! passed anything.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Runner;
 use super::executor::RunProfile;
+use super::replay::{Halt, Replay};
+use crate::clock::Timestamp;
 use crate::executor::Seed;
 use crate::id::RunId;
-use crate::ledger::Recorder;
+use crate::ledger::{Recorder, RunOrigin};
 use crate::limits::Budget;
 
 tokio::task_local! {
@@ -27,10 +29,27 @@ struct Inner {
     caller: Caller,
     profile: RunProfile,
     budget: Arc<Budget>,
-    seed: Seed,
-    deadline: Duration,
+    beginning: Beginning,
+    /// Why the run stops in the middle of its record, once it does.
+    halt: OnceLock<Halt>,
+    halted: CancellationToken,
     /// Below the caller's own, so that ending this run ends no other of the same caller.
     cancellation: CancellationToken,
+}
+
+/// How a run begins, or goes on.
+pub(super) struct Beginning {
+    pub(super) seed: Seed,
+    /// Whom its guest takes itself for, and when that one began.
+    pub(super) origin: RunOrigin,
+    /// When this part of the run began.
+    pub(super) began_at: Timestamp,
+    /// The wall time that it has.
+    pub(super) wall_time: Duration,
+    /// Bounds the call as a whole.
+    pub(super) deadline: Duration,
+    /// What is on record of it already.
+    pub(super) replay: Option<Replay>,
 }
 
 impl RunContext {
@@ -39,8 +58,7 @@ impl RunContext {
         recorder: Recorder,
         caller: Caller,
         profile: RunProfile,
-        seed: Seed,
-        deadline: Duration,
+        beginning: Beginning,
     ) -> Self {
         let limits = Arc::clone(&profile.limits);
         Self(Arc::new(Inner {
@@ -50,8 +68,9 @@ impl RunContext {
             recorder,
             caller,
             profile,
-            seed,
-            deadline,
+            beginning,
+            halt: OnceLock::new(),
+            halted: CancellationToken::new(),
         }))
     }
 
@@ -104,7 +123,7 @@ impl RunContext {
 
     /// How long the call may take as a whole, loading included and waiting for admission not.
     pub fn deadline(&self) -> Duration {
-        self.0.deadline
+        self.0.beginning.deadline
     }
 
     /// The W3C trace id of the caller, 32 hexadecimal digits.
@@ -132,9 +151,50 @@ impl RunContext {
         self.0.caller.depth
     }
 
+    /// The run as its guest knows it: of a run that repeats the beginning of another, that one.
+    pub(super) fn origin(&self) -> &RunOrigin {
+        &self.0.beginning.origin
+    }
+
+    /// When this part of the run began.
+    pub(super) fn began_at(&self) -> Timestamp {
+        self.0.beginning.began_at
+    }
+
+    /// The wall time that this part of the run has.
+    pub(super) fn wall_time(&self) -> Duration {
+        self.0.beginning.wall_time
+    }
+
+    /// What is on record of the run already, when it is done again.
+    pub(super) fn replay(&self) -> Option<&Replay> {
+        self.0.beginning.replay.as_ref()
+    }
+
+    /// Whether nothing is ever done that is not on record.
+    pub(super) fn is_record_only(&self) -> bool {
+        self.replay().is_some_and(Replay::is_record_only)
+    }
+
+    /// Stops the run where it is. The first reason counts.
+    pub(super) fn halt(&self, halt: Halt) {
+        let _the_first_reason_counts = self.0.halt.set(halt);
+        self.0.halted.cancel();
+    }
+
+    /// Why the run was stopped, if it was.
+    pub(super) fn halt_reason(&self) -> Option<Halt> {
+        self.0.halt.get().cloned()
+    }
+
+    /// Waits until the run is stopped.
+    pub(super) async fn halted(&self) {
+        self.0.halted.cancelled().await;
+    }
+
     /// What the guest's random numbers are made from.
     pub fn seed(&self) -> Seed {
-        self.0.seed
+        self.0.beginning.seed
     }
 }
 
@@ -210,6 +270,16 @@ impl Caller {
 
     pub(super) fn depth(&self) -> u64 {
         self.depth
+    }
+
+    pub(super) fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
+    }
+
+    /// The same caller, for a run whose ledger names that parent, though nobody carries it out now.
+    pub(super) fn of_recorded(mut self, parent: Option<RunId>) -> Self {
+        self.parent = self.parent.or(parent);
+        self
     }
 
     pub(super) fn trace_id(&self) -> Option<&str> {

@@ -59,11 +59,17 @@ impl Dispatch {
             biased;
             () = cx.cancelled() => Ended::Cancelled,
             () = shutdown.cancelled() => Ended::Interrupted,
+            () = cx.halted() => Ended::Interrupted,
             ended = work => ended,
+        };
+        // It may have been stopped by something that could not wait for its end.
+        let ended = match cx.halt_reason() {
+            Some(halt) if !matches!(ended, Ended::Cancelled) => Ended::Halted(halt),
+            _ => ended,
         };
         match &ended {
             // Runs inside this one see the shutdown themselves, and are interrupted like it.
-            Ended::Interrupted => drop(runs_inside.disarm()),
+            Ended::Interrupted | Ended::Halted(_) => drop(runs_inside.disarm()),
             _ => drop(runs_inside),
         }
         let asked_micros = asked.elapsed_micros();
@@ -73,7 +79,13 @@ impl Dispatch {
             0
         };
         let duration_micros = asked_micros.saturating_sub(queued_micros);
-        let terminal = Terminal::of(ended, &cx.profile().policy, queued_micros, duration_micros);
+        let terminal = Terminal::of(
+            cx.run_id(),
+            ended,
+            &cx.profile().policy,
+            queued_micros,
+            duration_micros,
+        );
         opened.close(cx.recorder(), terminal, started_at).await
     }
 }

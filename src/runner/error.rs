@@ -2,11 +2,13 @@
 
 use crate::executor::Failure;
 use crate::id::RunId;
-use crate::ledger::{RecordError, StoreError};
+use crate::ledger::{Difference, RecordError, StoreError};
 use crate::limits::{LimitError, LimitReached};
 use crate::outcome::OutcomeCode;
 
 use super::executor::ExecutorError;
+use super::replay::{AmbiguousCall, Halt};
+use crate::telemetry::chain;
 
 /// Why a run has no answer. Without a run id nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +56,43 @@ pub enum RunError {
         /// The run.
         run_id: RunId,
     },
+    /// The run was done again and did something else than what is on record. It can be resumed, should
+    /// what is different become what it was.
+    #[error("run {run_id} does not do what is on record: event {} is {}, and now comes {}", .difference.seq, .difference.recorded, .difference.now)]
+    Diverged {
+        /// The run.
+        run_id: RunId,
+        /// Both sides.
+        difference: Box<Difference>,
+    },
+    /// The run was done again and came to a call that may or may not have had its effect. It can be resumed.
+    #[error("run {run_id} cannot go on: {call}")]
+    Ambiguous {
+        /// The run.
+        run_id: RunId,
+        /// The call.
+        call: AmbiguousCall,
+    },
+    /// The run was done again and cannot go on: its record cannot be read, or that of a run inside it. It
+    /// can be resumed.
+    #[error("run {run_id} cannot go on: {reason}")]
+    Stuck {
+        /// The run.
+        run_id: RunId,
+        /// Why not.
+        reason: String,
+    },
+    /// The run was only to do what is on record, and there is no more of it.
+    #[error("the record of run {run_id} ends before {next}")]
+    RecordEnds {
+        /// The run.
+        run_id: RunId,
+        /// What would come next.
+        next: String,
+    },
+    /// A run was not taken up. Its ledger is as it was.
+    #[error(transparent)]
+    NotResumed(#[from] ResumeError),
     /// The run's end could not be recorded: whatever it answered is not to be relied on.
     #[error("ledger of run {run_id} is unavailable")]
     LedgerUnavailable {
@@ -62,6 +101,103 @@ pub enum RunError {
         /// What failed.
         source: RecordError,
     },
+}
+
+/// Why a run was not taken up.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The ledger cannot be taken up: there is none, it has an end, another process has it, or it is damaged.
+    #[error("cannot take up the ledger of run {run_id}")]
+    Ledger {
+        /// The run.
+        run_id: RunId,
+        /// Why not.
+        source: StoreError,
+    },
+    /// The ledger does not say what it takes to do the run again.
+    #[error("run {run_id} cannot be done again: its ledger has no {what}")]
+    NotRecorded {
+        /// The run.
+        run_id: RunId,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The skill is another one than it was.
+    #[error(
+        "run {run_id} was begun with component {recorded} of skill {skill:?}, which now is {now}"
+    )]
+    ComponentChanged {
+        /// The run.
+        run_id: RunId,
+        /// The skill.
+        skill: String,
+        /// SHA-256 of the component that was run.
+        recorded: String,
+        /// SHA-256 of the one there is now, or a word for why there is none.
+        now: String,
+    },
+    /// What was granted to the run by its caller has to be granted by whoever resumes it.
+    #[error("run {run_id} was granted {} by its caller: expected the same grants again", .grants.join(", "))]
+    GrantsMissing {
+        /// The run.
+        run_id: RunId,
+        /// The capabilities.
+        grants: Vec<String>,
+    },
+    /// There is no such step and no such call.
+    #[error("run {run_id} has no step and no call {node:?}")]
+    NoSuchNode {
+        /// The run.
+        run_id: RunId,
+        /// What was named.
+        node: String,
+    },
+}
+
+impl ResumeError {
+    /// The outcome code, the same on every surface.
+    pub fn code(&self) -> OutcomeCode {
+        match self {
+            Self::ComponentChanged { .. } => OutcomeCode::Diverged,
+            Self::GrantsMissing { .. } => OutcomeCode::Denied,
+            Self::Ledger {
+                source: StoreError::NotFound { .. },
+                ..
+            }
+            | Self::NoSuchNode { .. } => OutcomeCode::NotFound,
+            Self::Ledger {
+                source: StoreError::Locked { .. },
+                ..
+            } => OutcomeCode::Busy,
+            Self::Ledger { .. } | Self::NotRecorded { .. } => OutcomeCode::Internal,
+        }
+    }
+
+    /// What to do about it, when there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Ledger {
+                source: StoreError::Ended { run_id },
+                ..
+            } => format!(
+                "skillrun runs resume {run_id} --from-node NODE begins a new run from a step of it"
+            ),
+            Self::ComponentChanged { skill, .. } => format!(
+                "put the recorded component back, or name it with --skill; skillrun skills inspect {skill} shows what is installed"
+            ),
+            Self::GrantsMissing { grants, .. } => {
+                let flags: Vec<_> = grants
+                    .iter()
+                    .map(|grant| format!("--grant {grant}"))
+                    .collect();
+                format!("resume it with {}", flags.join(" "))
+            }
+            Self::NoSuchNode { run_id, .. } => {
+                format!("skillrun runs inspect {run_id} shows its steps and calls")
+            }
+            _ => return None,
+        })
+    }
 }
 
 /// A run that ended without an answer.
@@ -86,7 +222,11 @@ impl RunError {
             Self::Busy { .. } | Self::ShuttingDown => OutcomeCode::Busy,
             Self::Failed(failed) => failed.error.code(),
             Self::Cancelled { .. } => OutcomeCode::Cancelled,
-            Self::Interrupted { .. } => OutcomeCode::Interrupted,
+            Self::Interrupted { .. } | Self::RecordEnds { .. } => OutcomeCode::Interrupted,
+            Self::Diverged { .. } => OutcomeCode::Diverged,
+            Self::Ambiguous { .. } => OutcomeCode::AmbiguousCall,
+            Self::Stuck { .. } => OutcomeCode::Internal,
+            Self::NotResumed(error) => error.code(),
         }
     }
 
@@ -96,6 +236,10 @@ impl RunError {
             Self::Failed(FailedRun { run_id, .. })
             | Self::Cancelled { run_id }
             | Self::Interrupted { run_id }
+            | Self::Diverged { run_id, .. }
+            | Self::Ambiguous { run_id, .. }
+            | Self::Stuck { run_id, .. }
+            | Self::RecordEnds { run_id, .. }
             | Self::LedgerUnavailable { run_id, .. } => Some(run_id),
             _ => None,
         }
@@ -110,7 +254,34 @@ impl RunError {
                     .to_owned(),
             ),
             Self::Failed(failed) => failed.error.hint(),
+            Self::Diverged { run_id, .. } => Some(format!(
+                "files are on no record, and a skill that reads one that has changed goes another way; skillrun runs inspect {run_id} shows what was done"
+            )),
+            Self::Ambiguous { run_id, call } => Some(format!(
+                "look whether {} did its work; skillrun runs resume {run_id} --retry-ambiguous calls it again",
+                call.name
+            )),
+            Self::NotResumed(error) => error.hint(),
             _ => None,
         }
+    }
+
+    /// Whether a run that this one is inside of stops with it, to be resumed with it.
+    pub(super) fn halt_above(&self) -> Option<Halt> {
+        Some(match self {
+            Self::Diverged { run_id, difference } => Halt::Diverged(Difference {
+                seq: difference.seq,
+                recorded: format!("{} (of run {run_id})", difference.recorded),
+                now: difference.now.clone(),
+            }),
+            Self::Ambiguous { run_id, call } => Halt::Ambiguous(AmbiguousCall {
+                call_id: format!("{} of run {run_id}", call.call_id),
+                name: call.name.clone(),
+            }),
+            Self::Stuck { .. } => Halt::Failed(self.to_string()),
+            Self::NotResumed(_) => Halt::Failed(chain(self)),
+            Self::RecordEnds { next, .. } => Halt::RecordEnds(next.clone()),
+            _ => return None,
+        })
     }
 }

@@ -13,6 +13,8 @@ mod executor;
 mod journal;
 mod json_object;
 mod protected;
+mod replay;
+mod resume;
 mod skill_executor;
 mod terminal;
 mod tool_result;
@@ -30,20 +32,23 @@ pub use crate::executor::{
     SystemResolver,
 };
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
-pub use error::{FailedRun, RunError};
+pub use error::{FailedRun, ResumeError, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
+pub use replay::AmbiguousCall;
+pub use resume::ResumeOptions;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use tool_result::{ContentBlock, ToolCallResult};
 
-use self::admission::Admission;
+use self::admission::{Admission, Ticket};
+use self::context::Beginning;
 use self::dispatch::Dispatch;
 use self::terminal::Opened;
 use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::executor::Seed;
 use crate::id::RunId;
-use crate::ledger::{Head, Json, RunStarted, Store};
+use crate::ledger::{Head, Json, RunOrigin, RunStarted, Store};
 use crate::limits::{LimitKey, LimitReached, Scope};
 use crate::outcome::OutcomeCode;
 
@@ -139,6 +144,20 @@ impl RunHandle {
         self.cancellation.cancel();
     }
 
+    /// As [`RunHandle::wait`]; the run is cancelled when `token` fires.
+    ///
+    /// # Errors
+    /// As [`RunHandle::wait`].
+    pub async fn wait_or_cancel(self, token: CancellationToken) -> Result<RunOutcome, RunError> {
+        let cancellation = self.cancellation.clone();
+        let mut ended = std::pin::pin!(self.wait());
+        tokio::select! {
+            ended = &mut ended => return ended,
+            () = token.cancelled() => cancellation.cancel(),
+        }
+        ended.await
+    }
+
     /// Waits for the end.
     ///
     /// # Errors
@@ -214,19 +233,23 @@ impl Runner {
     /// # Errors
     /// The run was refused before anything was written.
     pub async fn start(&self, caller: Caller, options: StartOptions) -> Result<Started, RunError> {
-        let dispatch = self.begin(caller.detached(), options).await?;
+        Ok(self.carry_on(self.begin(caller.detached(), options).await?))
+    }
+
+    /// Carries a run out in a task of its own.
+    fn carry_on(&self, dispatch: Dispatch) -> Started {
         let (run_id, started_at) = (dispatch.cx.run_id().clone(), dispatch.started_at);
         let cancellation = dispatch.cx.cancellation().clone();
         let executor = Arc::clone(&self.0.executor);
         let work = async move { dispatch.carry_out(&*executor).await };
-        Ok(Started {
+        Started {
             run_id,
             started_at,
             handle: RunHandle {
                 cancellation,
                 work: self.0.work.spawn(work),
             },
-        })
+        }
     }
 
     /// Takes no more runs and interrupts those that go on; they can be resumed. It does not wait.
@@ -258,21 +281,7 @@ impl Runner {
             return Err(RunError::ShuttingDown);
         }
         let profile = inner.executor.profile(&options.skill, &options.terms)?;
-        let depth_limit = profile.limits.get(LimitKey::NestingDepth);
-        if caller.depth() > depth_limit.value {
-            return Err(RunError::TooDeep(LimitReached {
-                key: LimitKey::NestingDepth,
-                limit: depth_limit,
-                scope: Scope::Run,
-            }));
-        }
-        let ticket = inner.admission.ask(caller.depth()).map_err(|_full| {
-            let bounds = inner.admission.bounds();
-            RunError::Busy {
-                at_once_max: bounds.at_once_max,
-                queue_max: bounds.queue_max,
-            }
-        })?;
+        let ticket = self.admit(&caller, &profile)?;
         let mut seed = Seed::default();
         rand::rng().fill_bytes(&mut seed);
         let run_id = options.run_id.unwrap_or_else(RunId::generate);
@@ -286,9 +295,13 @@ impl Runner {
             component_digest: profile.component_digest.clone(),
             policy: Json::from_serialize(&*profile.policy).ok(),
             limits: Json::from_serialize(&*profile.limits).ok(),
+            environment: recorded_environment(&profile),
+            wall_time_ms: Some(wall_time_ms(&caller, &profile)),
             seed: Some(hex(&seed)),
             ..RunStarted::default()
         };
+        let wall_time = Duration::from_millis(wall_time_ms(&caller, &profile));
+        let origin_id = run_id.clone();
         let (opened, recorder, appended) = Opened::create(
             &inner.store,
             run_id.clone(),
@@ -304,8 +317,17 @@ impl Runner {
                 recorder,
                 caller,
                 profile,
-                seed,
-                options.deadline,
+                Beginning {
+                    seed,
+                    origin: RunOrigin {
+                        run_id: origin_id,
+                        started_at: appended.time,
+                    },
+                    began_at: appended.time,
+                    wall_time,
+                    deadline: options.deadline,
+                    replay: None,
+                },
             ),
             opened,
             started_at: appended.time,
@@ -316,6 +338,42 @@ impl Runner {
             shutdown: inner.shutdown.clone(),
         })
     }
+}
+
+impl Runner {
+    /// Gives a run its place among those that go on, now or later.
+    fn admit(&self, caller: &Caller, profile: &RunProfile) -> Result<Ticket, RunError> {
+        let depth_limit = profile.limits.get(LimitKey::NestingDepth);
+        if caller.depth() > depth_limit.value {
+            return Err(RunError::TooDeep(LimitReached {
+                key: LimitKey::NestingDepth,
+                limit: depth_limit,
+                scope: Scope::Run,
+            }));
+        }
+        let admission = &self.0.admission;
+        admission.ask(caller.depth()).map_err(|_full| {
+            let bounds = admission.bounds();
+            RunError::Busy {
+                at_once_max: bounds.at_once_max,
+                queue_max: bounds.queue_max,
+            }
+        })
+    }
+}
+
+/// The wall time of a run: its own limit, or what is left of those above it.
+fn wall_time_ms(caller: &Caller, profile: &RunProfile) -> u64 {
+    let own = profile.limits.value(LimitKey::WallTimeMs);
+    let above = caller.budget().map(|budget| budget.wall_time_left().0);
+    let above = above.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+    above.map_or(own, |above| own.min(above))
+}
+
+fn recorded_environment(profile: &RunProfile) -> Option<Json> {
+    let environment = &*profile.environment;
+    let recorded = Json::from_serialize(environment).ok();
+    recorded.filter(|_| !environment.is_empty())
 }
 
 fn hex(bytes: &[u8]) -> String {

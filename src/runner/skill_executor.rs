@@ -275,9 +275,10 @@ impl Executor for SkillExecutor {
             .get_or_try_init(|| self.contract(cx, &skill, &program));
         let contract = contract.await?;
         contract::check_input(contract, name, &arguments)?;
+        let journal = self.journal(cx, name, &skill);
         let called = program
             .call(Call {
-                host: Arc::new(self.journal(cx, name, &skill)),
+                host: Arc::new(journal.clone()),
                 policy: Arc::clone(&cx.profile().policy),
                 protected: Arc::clone(&self.protected),
                 budget: Arc::clone(cx.budget()),
@@ -287,6 +288,12 @@ impl Executor for SkillExecutor {
                 input: arguments.as_str().to_owned(),
             })
             .await;
+        match &called {
+            Ok(_) => journal.check_over("the guest has ended with a result"),
+            // How long something takes is on no record.
+            Err(failure) if failure.code == OutcomeCode::TimeLimit => {}
+            Err(failure) => journal.check_over(&format!("the guest has ended: {failure}")),
+        }
         match called {
             Ok(output) => {
                 contract::check_output(contract, name, &output)?;

@@ -7,6 +7,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::RunOutcome;
 use super::error::{FailedRun, RunError};
 use super::executor::ExecutorError;
+use super::replay::Halt;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::clock::Timestamp;
@@ -24,6 +25,32 @@ pub(super) enum Ended {
     Failed(ExecutorError),
     Cancelled,
     Interrupted,
+    /// It was done again and stopped where its record is no help. It can be resumed.
+    Halted(Halt),
+}
+
+impl Ended {
+    /// How the run ended, and why.
+    fn status_and_code(&self) -> (RunStatus, OutcomeCode) {
+        match self {
+            Self::Answered(result) if result.is_error => {
+                (RunStatus::Error, OutcomeCode::SkillError)
+            }
+            Self::Answered(_) => (RunStatus::Ok, OutcomeCode::Ok),
+            Self::Failed(error) => (RunStatus::Error, error.code()),
+            Self::Cancelled => (RunStatus::Cancelled, OutcomeCode::Cancelled),
+            Self::Interrupted => (RunStatus::Interrupted, OutcomeCode::Interrupted),
+            Self::Halted(halt) => (
+                RunStatus::Interrupted,
+                match halt {
+                    Halt::Diverged(_) => OutcomeCode::Diverged,
+                    Halt::Ambiguous(_) => OutcomeCode::AmbiguousCall,
+                    Halt::RecordEnds(_) => OutcomeCode::Interrupted,
+                    Halt::Failed(_) => OutcomeCode::Internal,
+                },
+            ),
+        }
+    }
 }
 
 /// What the last events of a run say.
@@ -34,25 +61,22 @@ pub(super) struct Terminal {
 
 impl Terminal {
     pub(super) fn of(
+        run_id: &RunId,
         ended: Ended,
         policy: &Policy,
         queued_micros: u64,
         duration_micros: u64,
     ) -> Self {
-        let (status, code) = match &ended {
-            Ended::Answered(result) if result.is_error => {
-                (RunStatus::Error, OutcomeCode::SkillError)
-            }
-            Ended::Answered(_) => (RunStatus::Ok, OutcomeCode::Ok),
-            Ended::Failed(error) => (RunStatus::Error, error.code()),
-            Ended::Cancelled => (RunStatus::Cancelled, OutcomeCode::Cancelled),
-            Ended::Interrupted => (RunStatus::Interrupted, OutcomeCode::Interrupted),
-        };
+        let (status, code) = ended.status_and_code();
         let (error, hint) = match &ended {
             Ended::Answered(result) if result.is_error => {
                 (Some(result.joined_text()), missing(policy))
             }
             Ended::Failed(error) => (Some(error.to_string()), error.hint()),
+            Ended::Halted(halt) => {
+                let error = halted(run_id, halt.clone());
+                (Some(error.to_string()), error.hint())
+            }
             _ => (None, None),
         };
         let limit = match &ended {
@@ -94,7 +118,22 @@ impl Terminal {
             Ended::Failed(error) => Err(FailedRun { run_id, error }.into()),
             Ended::Cancelled => Err(RunError::Cancelled { run_id }),
             Ended::Interrupted => Err(RunError::Interrupted { run_id }),
+            Ended::Halted(halt) => Err(halted(&run_id, halt)),
         }
+    }
+}
+
+/// What the caller is told of a run that stopped in the middle of its record.
+fn halted(run_id: &RunId, halt: Halt) -> RunError {
+    let run_id = run_id.clone();
+    match halt {
+        Halt::Diverged(difference) => RunError::Diverged {
+            run_id,
+            difference: Box::new(difference),
+        },
+        Halt::Ambiguous(call) => RunError::Ambiguous { run_id, call },
+        Halt::RecordEnds(next) => RunError::RecordEnds { run_id, next },
+        Halt::Failed(reason) => RunError::Stuck { run_id, reason },
     }
 }
 
@@ -209,6 +248,19 @@ impl Opened {
         }
     }
 
+    /// Goes on with a ledger that was taken up and has its `run_resumed`.
+    pub(super) fn again(
+        recorder: Recorder,
+        shutdown: CancellationToken,
+        work: TaskTrackerToken,
+    ) -> Self {
+        Self {
+            recorder: Some(recorder),
+            shutdown,
+            work,
+        }
+    }
+
     /// Writes the last events and gives what the caller is told.
     pub(super) async fn close(
         mut self,
@@ -238,11 +290,10 @@ impl Drop for Opened {
         } else {
             Ended::Cancelled
         };
+        let terminal = Terminal::of(recorder.run_id(), ended, &Policy::default(), 0, 0);
         let closing = Closing {
             recorder,
-            event: Terminal::of(ended, &Policy::default(), 0, 0)
-                .completed
-                .into(),
+            event: terminal.completed.into(),
             _work: self.work.clone(),
         };
         // Making it durable takes too long for a thread that others wait for. A runtime that is going

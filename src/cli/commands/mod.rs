@@ -5,6 +5,7 @@ pub(super) mod completions;
 pub(super) mod config;
 mod explain;
 pub(super) mod kit;
+mod resume;
 pub(super) mod run;
 pub(super) mod runs;
 pub(super) mod skills;

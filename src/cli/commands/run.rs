@@ -91,7 +91,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
 
 /// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away
 /// interrupts it. Either way its end is recorded before the process goes.
-async fn until_signalled(
+pub(super) async fn until_signalled(
     work: impl Future<Output = Result<RunOutcome, RunError>>,
     cancellation: &CancellationToken,
     runner: &Runner,
@@ -110,7 +110,7 @@ async fn until_signalled(
     }
 }
 
-fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {
+pub(super) fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {
     let wall_time_ms =
         timeout.map(|timeout| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
     wall_time_ms
@@ -119,7 +119,7 @@ fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {
         .collect()
 }
 
-fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<Exit> {
+pub(super) fn answer(outcome: RunOutcome, quiet: bool, printer: Printer) -> anyhow::Result<Exit> {
     let failed = outcome
         .result
         .is_error

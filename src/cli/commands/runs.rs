@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::{approve, explain, upkeep};
+use crate::cli::commands::{approve, explain, resume, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -53,6 +53,7 @@ pub(crate) async fn runs(
         RunsCommand::Export { run_id, output } => {
             upkeep::export(&run_id, output.as_deref(), &store, printer)
         }
+        RunsCommand::Resume(args) => resume::resume(args, config, store, printer).await,
         RunsCommand::Recover => upkeep::recover(&store, printer).await,
         RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
     }

@@ -8,6 +8,8 @@ impl Host for HostState {
     async fn available(&mut self) -> wasmtime::Result<Vec<Tool>> {
         self.take_host_calls(1)?;
         let tools = self.record.host().provided().tools().await;
+        // A guest that cannot be told of any tool has none.
+        let tools = self.answered(tools)?.unwrap_or_default();
         Ok(tools.into_iter().map(offered).collect())
     }
 

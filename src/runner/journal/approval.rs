@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use super::Journal;
 use super::provided::CallId;
+use super::recall::Recall;
 use crate::call::{Decision, Question};
 use crate::capability::Capability;
+use crate::clock::Timestamp;
 use crate::config::{ApprovalPolicy, OnTimeout};
 use crate::executor::CallError;
 use crate::ledger::{
-    self, ApprovalDecision, ApprovalSource, Effect, Json, LogLevel, Origin, Store, StoreError,
-    decision_binding,
+    self, Appended, ApprovalDecision, ApprovalSource, Event, Json, LogLevel, Origin, Recalled,
+    Store, StoreError, decision_binding,
 };
 use crate::limits::LimitKey;
+use crate::runner::replay::Halt;
 use crate::telemetry::chain;
 
 /// Bytes of a question. Protects the person who has to read it.
@@ -38,6 +41,10 @@ struct Asked {
     binding: String,
     timeout: Duration,
     warn_at: Duration,
+    /// When it was asked.
+    at: Timestamp,
+    /// How long it had been waited for when this process began to.
+    waited_before: Duration,
 }
 
 impl Journal {
@@ -46,31 +53,10 @@ impl Journal {
         id: CallId,
         question: Question,
     ) -> Result<Decision, CallError> {
-        let payload = self.check_question(&question)?;
-        let bytes = question.prompt.len();
-        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
-        let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
-        let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
-        let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
-        let component = self.cx.profile().component_digest.as_deref();
-        let run_id = self.cx.run_id();
-        let binding = decision_binding(run_id, component, &question.prompt, payload.as_str());
-        let asked = Asked {
-            approval_id: id.call_id.clone(),
-            binding: binding.to_string(),
-            timeout: Duration::from_millis(timeout_ms),
-            warn_at: Duration::from_millis(warn_ms),
+        let asked = match self.asked(&id, question).await? {
+            Ok(asked) => asked,
+            Err(decided) => return Ok(decided),
         };
-        let request = ledger::ApprovalRequest {
-            approval_id: id.call_id.clone(),
-            node_id: Some(id.node_id.clone()),
-            prompt: question.prompt.into(),
-            payload: Some(payload),
-            binding: Some(asked.binding.clone()),
-            timeout_seconds: timeout_ms.div_ceil(MS_PER_SECOND),
-            warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
-        };
-        self.record_call(Effect::Write, request).await?;
         let since = self.stopwatch();
         let decision = match self.decision(&asked).await {
             Ok(decision) => decision,
@@ -82,28 +68,110 @@ impl Journal {
             },
             Err(error) => return Err(error),
         };
+        let waited = asked.waited_before.saturating_add(since.elapsed());
         let response = ledger::ApprovalResponse {
             approval_id: id.call_id.clone(),
             node_id: Some(id.node_id),
             approved: decision.approved,
-            reason: Some(decision.reason.clone().into()),
+            reason: Some(decision.reason.into()),
             source: decision.source,
-            duration_micros: Some(since.elapsed_micros()),
+            duration_micros: Some(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX)),
         };
-        self.record_call(Effect::Write, response).await?;
+        let response = self.recorder.redacted(response.into());
+        let response = response.map_err(|error| CallError::Failed(chain(&error)))?;
+        let recorded = self.recorder.record_durable(Origin::Host, &response).await;
+        let Appended { seq, time } = self.recorded(recorded).map_err(CallError::Unrecorded)?;
+        let response = Recalled {
+            seq,
+            time,
+            origin: Origin::Host,
+            event: response,
+        };
+        self.decided(asked.at, response)
+    }
+
+    /// Puts a question on record, or finds it there; and then perhaps what was decided.
+    async fn asked(
+        &self,
+        id: &CallId,
+        question: Question,
+    ) -> Result<Result<Asked, Decision>, CallError> {
+        let payload = match self.check_question(id, &question) {
+            Ok(payload) => payload,
+            Err(error) => return self.refused(id, error).await,
+        };
+        let bytes = question.prompt.len();
+        self.charge_call(bytes.saturating_add(payload.as_str().len()))?;
+        let limit_ms = self.cx.budget().limits().value(LimitKey::ApprovalTimeoutMs);
+        let timeout_ms = question.timeout_ms.map_or(limit_ms, |ms| ms.min(limit_ms));
+        let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
+        let component = self.cx.profile().component_digest.as_deref();
+        let run_id = self.cx.run_id();
+        let binding = decision_binding(run_id, component, &question.prompt, payload.as_str());
+        let request = ledger::ApprovalRequest {
+            approval_id: id.call_id.clone(),
+            node_id: Some(id.node_id.clone()),
+            prompt: question.prompt.into(),
+            payload: Some(payload),
+            binding: Some(binding.to_string()),
+            timeout_seconds: timeout_ms.div_ceil(MS_PER_SECOND),
+            warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
+        };
+        let clock = self.cx.runner().clock();
+        let (at, waited_before) = match self.recall(id, || request.clone().into()).await? {
+            Recall::Answered(asked_at, response) => {
+                return Ok(Err(self.decided(asked_at, *response)?));
+            }
+            // It is the same question still: whoever has it on the screen can answer it.
+            Recall::Open(request) => {
+                self.check_allowed(&Capability::Approval, "")?;
+                if self.cx.is_record_only() {
+                    let ends = Halt::RecordEnds(format!("the answer to {}", id.call_id));
+                    return self.stop(ends).await;
+                }
+                let waited = clock.now().unix_micros() - request.time.unix_micros();
+                let waited = Duration::from_micros(u64::try_from(waited).unwrap_or(0));
+                (request.time, waited)
+            }
+            Recall::New => {
+                let event = Event::from(request);
+                let asked = self.recorder.record_durable(Origin::Host, &event).await;
+                let asked = self.recorded(asked).map_err(CallError::Unrecorded)?;
+                (asked.time, Duration::ZERO)
+            }
+        };
+        Ok(Ok(Asked {
+            approval_id: id.call_id.clone(),
+            binding: binding.to_string(),
+            timeout: Duration::from_millis(timeout_ms),
+            warn_at: Duration::from_millis(warn_ms),
+            at,
+            waited_before,
+        }))
+    }
+
+    /// What the guest is told of a decision that is on record.
+    fn decided(&self, asked_at: Timestamp, response: Recalled) -> Result<Decision, CallError> {
+        self.time.pause(asked_at, response.time);
+        self.time.fix(response.time);
+        let Event::ApprovalResponse(response) = response.event else {
+            return Err(CallError::Failed("no decision".to_owned()));
+        };
         Ok(Decision {
-            approved: decision.approved,
-            reason: decision.reason,
+            approved: response.approved,
+            reason: response.reason.unwrap_or_default().as_str().to_owned(),
             automatic: matches!(
-                decision.source,
+                response.source,
                 ApprovalSource::Timeout | ApprovalSource::Auto
             ),
         })
     }
 
     /// Checks whether it may be asked and can be, and gives its payload.
-    fn check_question(&self, question: &Question) -> Result<Json, CallError> {
-        self.check_allowed(&Capability::Approval, &question.prompt)?;
+    fn check_question(&self, id: &CallId, question: &Question) -> Result<Json, CallError> {
+        if id.recorded.is_none() {
+            self.check_allowed(&Capability::Approval, &question.prompt)?;
+        }
         check_bytes("prompt", question.prompt.len(), PROMPT_BYTES_MAX)?;
         if question.timeout_ms == Some(0) {
             let problem = "timeout-ms is 0: expected at least 1";
@@ -143,7 +211,7 @@ impl Journal {
             if let Some(decision) = filed.map_err(|error| undecided(&error))? {
                 return Ok(decision);
             }
-            let waited = since.elapsed();
+            let waited = asked.waited_before.saturating_add(since.elapsed());
             let is_over = waited >= asked.timeout;
             if is_over && self.cx.profile().approvals.on_timeout == OnTimeout::Reject {
                 let seconds = asked
@@ -173,9 +241,7 @@ impl Journal {
             message: format!("{approval_id} waits for {waited} of {seconds} s").into(),
             ..ledger::Log::default()
         };
-        self.record(Origin::Host, log)
-            .map_err(CallError::Unrecorded)?;
-        Ok(())
+        self.note(log).map_err(CallError::Unrecorded)
     }
 
     /// Decides without a person, unless one was first.

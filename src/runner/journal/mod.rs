@@ -1,22 +1,25 @@
 //! Turns what a guest does into events of its run's ledger.
 
 mod approval;
+mod http;
 mod model;
 mod model_json;
+mod model_recalled;
 mod model_stream;
 mod provided;
+mod recall;
 mod skill;
+mod time;
 mod tool;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 
+use self::time::Time;
 use super::context::RunContext;
 use crate::capability::Policy;
 use crate::clock::Stopwatch;
@@ -42,6 +45,7 @@ pub(super) struct Journal {
     models: Models,
     steps: Arc<Steps>,
     calls: Arc<Calls>,
+    time: Arc<Time>,
 }
 
 /// The steps of a run.
@@ -75,11 +79,12 @@ impl Journal {
         tools: Toolbox,
         models: Models,
     ) -> Self {
-        Self {
+        let origin = cx.origin();
+        let journal = Self {
             cx: cx.clone(),
             recorder: cx.recorder().clone(),
             facts: Arc::new(RunFacts {
-                run_id: cx.run_id().to_string(),
+                run_id: origin.run_id.to_string(),
                 parent_run_id: cx.parent_run_id().map(ToString::to_string),
                 skill_name: skill_name.to_owned(),
                 skill_body,
@@ -88,6 +93,18 @@ impl Journal {
             models,
             steps: Arc::default(),
             calls: Arc::default(),
+            time: Arc::new(Time::new(cx.runner().clock().clone(), origin.started_at)),
+        };
+        journal.begin_time();
+        journal
+    }
+
+    /// Checks that nothing on record was left out by the guest, which has ended so.
+    pub(super) fn check_over(&self, ended: &str) {
+        if let Some(replay) = self.cx.replay()
+            && let Err(halt) = replay.check_over(ended)
+        {
+            self.cx.halt(halt);
         }
     }
 
@@ -103,13 +120,22 @@ impl Journal {
         self.open_steps().last().cloned().unwrap_or_default()
     }
 
+    /// Records an event that the guest knows of when this returns.
     fn record(&self, origin: Origin, event: impl Into<Event>) -> Result<u64, RecordRefused> {
-        self.recorded(self.recorder.record(origin, &event.into()))
+        let appended = self.recorded(self.recorder.record(origin, &event.into()))?;
+        self.time.fix(appended.time);
+        Ok(appended.seq)
     }
 
-    fn recorded(&self, outcome: Result<Appended, RecordError>) -> Result<u64, RecordRefused> {
+    /// Records an event that the guest knows nothing of.
+    fn note(&self, event: impl Into<Event>) -> Result<(), RecordRefused> {
+        let recorded = self.recorder.record(Origin::Host, &event.into());
+        self.recorded(recorded).map(|_appended| ())
+    }
+
+    fn recorded(&self, outcome: Result<Appended, RecordError>) -> Result<Appended, RecordRefused> {
         match outcome {
-            Ok(appended) => Ok(appended.seq),
+            Ok(appended) => Ok(appended),
             Err(RecordError::Poisoned(failure)) => {
                 // The recorder keeps the failure: the run's terminal event meets it again.
                 tracing::warn!(run_id = %self.recorder.run_id(), %failure, "cannot record an event");
@@ -127,20 +153,6 @@ impl Journal {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// A body as the ledger has it, and whether that is base64. Secrets are taken out first: in base64
-    /// nobody finds them.
-    fn body(&self, body: &[u8]) -> (Option<Text>, bool) {
-        let body: Cow<'_, [u8]> = match self.recorder.redact_bytes(body) {
-            Some(redacted) => redacted.into(),
-            None => body.into(),
-        };
-        match std::str::from_utf8(&body) {
-            Ok("") => (None, false),
-            Ok(text) => (Some(text.into()), false),
-            Err(_not_text) => (Some(STANDARD.encode(&body).into()), true),
-        }
-    }
 }
 
 impl RunHost for Journal {
@@ -149,28 +161,24 @@ impl RunHost for Journal {
     }
 
     fn attempt(&self) -> u32 {
-        1
+        let (_, (number, _)) = self.part();
+        u32::try_from(number).unwrap_or(u32::MAX)
     }
 
     fn now(&self) -> RunTime {
-        let clock = self.cx.runner().clock();
-        RunTime {
-            time: clock.now(),
-            elapsed: std::time::Duration::ZERO,
-            left: self.cx.budget().wall_time_left().0,
-        }
+        self.run_time()
     }
 
-    fn until(&self, elapsed: std::time::Duration) -> std::time::Duration {
-        elapsed
+    fn until(&self, elapsed: Duration) -> Duration {
+        self.time.until(elapsed)
     }
 
     fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
-        Ok(None)
+        self.recalled_poll()
     }
 
-    fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
-        Ok(())
+    fn polled(&self, ready: &[u32], waited_micros: u64) -> Result<(), RecordRefused> {
+        self.record_poll(ready, waited_micros)
     }
 
     fn provided(&self) -> &dyn Provided {
@@ -178,7 +186,7 @@ impl RunHost for Journal {
     }
 
     fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
-        self.record(Origin::Guest, guest_event(event)?)
+        self.step(Origin::Guest, guest_event(event)?)
     }
 
     fn log(
@@ -205,7 +213,7 @@ impl RunHost for Journal {
             },
             dropped: None,
         };
-        self.record(Origin::Guest, log).map(|_seq| ())
+        self.step(Origin::Guest, log).map(|_seq| ())
     }
 
     fn logs_dropped(&self, lines: u64, limit: LimitReached) {
@@ -215,7 +223,7 @@ impl RunHost for Journal {
             dropped: Some(lines),
             ..ledger::Log::default()
         };
-        let _kept_by_the_recorder = self.record(Origin::Host, log);
+        let _kept_by_the_recorder = self.step(Origin::Host, log);
     }
 
     fn enter(&self, name: &str) -> Result<String, RecordRefused> {
@@ -226,7 +234,7 @@ impl RunHost for Journal {
             node_name: name.to_owned(),
             span_id: None,
         };
-        self.record(Origin::Guest, enter)?;
+        self.step(Origin::Guest, enter)?;
         self.open_steps().push(node_id.clone());
         Ok(node_id)
     }
@@ -242,7 +250,7 @@ impl RunHost for Journal {
             duration_micros,
             success,
         };
-        let _kept_by_the_recorder = self.record(Origin::Guest, exit);
+        let _kept_by_the_recorder = self.step(Origin::Guest, exit);
     }
 
     fn denied(&self, denial: Denial<'_>) {
@@ -253,22 +261,23 @@ impl RunHost for Journal {
             call_id: denial.call_id.map(str::to_owned),
             ..ledger::Denied::default()
         };
-        let _kept_by_the_recorder = self.record(Origin::Host, denied);
+        let _kept_by_the_recorder = match denial.call_id {
+            None => self.step(Origin::Host, denied).map(|_seq| ()),
+            // The guest learns of it when it asks for the response.
+            Some(_) => self.note(denied),
+        };
     }
 
     fn next_http_call(&self) -> HttpCallId {
-        HttpCallId {
-            call_id: self.calls.next("http"),
-            node_id: self.innermost_step(),
-        }
+        self.next_request()
     }
 
     fn recall_http<'a>(
         &'a self,
-        _id: &'a HttpCallId,
-        _request: HttpRequest<'a>,
+        id: &'a HttpCallId,
+        request: HttpRequest<'a>,
     ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
-        Box::pin(std::future::ready(Ok(None)))
+        Box::pin(self.recalled_request(id, request))
     }
 
     fn http_call<'a>(
@@ -276,28 +285,7 @@ impl RunHost for Journal {
         id: &'a HttpCallId,
         request: HttpRequest<'a>,
     ) -> BoxFuture<'a, Result<(), RecordRefused>> {
-        let (body, base64) = self.body(request.body);
-        let effect = request.effect;
-        let call = Event::from(ledger::HttpCall {
-            call_id: id.call_id.clone(),
-            node_id: id.node_id.clone(),
-            method: request.method.to_owned(),
-            url: request.url.into(),
-            headers: Json::from_serialize(request.headers).ok(),
-            body,
-            base64,
-            effect,
-        });
-        match effect {
-            Effect::Write => {
-                let durable = self.recorder.record_durable(Origin::Host, &call);
-                Box::pin(async move { self.recorded(durable.await).map(|_seq| ()) })
-            }
-            Effect::Read | Effect::Idempotent => {
-                let recorded = self.record(Origin::Host, call).map(|_seq| ());
-                Box::pin(std::future::ready(recorded))
-            }
-        }
+        Box::pin(self.record_request(id, request))
     }
 
     fn http_result(
@@ -306,21 +294,7 @@ impl RunHost for Journal {
         outcome: Result<HttpResponse<'_>, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
-        let mut result = ledger::HttpResult {
-            call_id: id.call_id.clone(),
-            node_id: id.node_id.clone(),
-            duration_micros: Some(duration_micros),
-            ..ledger::HttpResult::default()
-        };
-        match outcome {
-            Ok(response) => {
-                result.status = Some(response.status);
-                result.headers = Json::from_serialize(response.headers).ok();
-                (result.body, result.base64) = self.body(response.body);
-            }
-            Err(reason) => result.error = Some(reason.into()),
-        }
-        self.record(Origin::Host, result).map(|_seq| ())
+        self.record_response(id, outcome, duration_micros)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::call::{ModelRequest, ModelResponse, Part, Usage};
 use crate::capability::Capability;
 use crate::clock::Stopwatch;
 use crate::executor::CallError;
-use crate::ledger::{self, CallFailure, CallPhase, Digest, Effect, Json, Origin};
+use crate::ledger::{self, CallFailure, CallPhase, Digest, Effect, Event, Json, Origin};
 use crate::limits::{LimitKey, Reservation};
 use crate::models::{ModelError, ModelName};
 use crate::schema::Schema;
@@ -34,15 +34,24 @@ impl From<ModelError> for CallError {
     }
 }
 
-/// A question to a model that is on record.
-pub(super) struct Asked {
+/// A question to a model, as it is recorded.
+pub(super) struct Asking {
     pub(super) id: CallId,
-    pub(super) name: ModelName,
-    pub(super) since: Stopwatch,
+    /// What is on record of it, or will be.
+    pub(super) call: ledger::LlmCall,
+    /// Whom it goes to; there is nobody of that name if there is none.
+    name: Option<ModelName>,
     /// What the answer has to fit, and the digest of the schema's text.
     schema: Option<(Schema, Digest)>,
-    /// Bytes of the question, as it is on record.
-    request_bytes: usize,
+    /// Whether it may be asked now.
+    allowed: Result<(), CallError>,
+}
+
+/// A question to a model that is on record, and is being answered.
+pub(super) struct Asked {
+    pub(super) asking: Asking,
+    pub(super) name: ModelName,
+    pub(super) since: Stopwatch,
     /// Tokens that are set aside for the answer.
     reserved: Reservation,
 }
@@ -53,10 +62,15 @@ impl Journal {
         id: CallId,
         request: ModelRequest,
     ) -> Result<ModelResponse, CallError> {
-        let asked = self.ask(id, &request, false).await?;
+        let asking = self.asking(id, &request, false).await?;
+        let recalled = self.recall_answer(&asking.id, || asking.call.clone().into());
+        if let Some(answer) = recalled.await? {
+            return self.model_answer(&asking, &answer);
+        }
+        let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
         match self.models.generate(&asked.name, request).await {
-            Ok(response) => self.answered(&asked, response),
+            Ok(response) => self.answered(&asked, &response),
             Err(error) => {
                 let usage = asked.usage_without(&error);
                 Err(self.unanswered(&asked, error.into(), &usage))
@@ -64,57 +78,108 @@ impl Journal {
         }
     }
 
-    /// Checks a question, and puts it on record.
-    pub(super) async fn ask(
+    /// Makes a question ready: to be found on record, or to be asked.
+    pub(super) async fn asking(
         &self,
         id: CallId,
         request: &ModelRequest,
         streamed: bool,
-    ) -> Result<Asked, CallError> {
+    ) -> Result<Asking, CallError> {
         let asked = &request.model;
-        if asked.len() > NAME_BYTES_MAX || asked.contains('*') {
-            let name = asked.chars().take(NAME_BYTES_MAX).collect();
-            return Err(CallError::NotFound(name));
-        }
-        let not_found = || CallError::NotFound(asked.clone());
-        let name = self.models.resolve(asked).ok_or_else(not_found)?;
-        let capability = format!("llm:{name}").parse::<Capability>();
-        let capability = capability.map_err(|_malformed| not_found())?;
-        self.check_allowed(&capability, asked)?;
-        let schema = match &request.output_schema {
-            None => None,
-            Some(text) => {
-                let schema = Schema::compile_aside(text.clone()).await;
-                let schema = schema
-                    .map_err(|error| CallError::Invalid(format!("output-schema: {error}")))?;
-                Some((schema, Digest::of(text.as_bytes())))
+        let prepared = async {
+            if asked.len() > NAME_BYTES_MAX || asked.contains('*') {
+                let name = asked.chars().take(NAME_BYTES_MAX).collect();
+                return Err(CallError::NotFound(name));
             }
+            let schema = match &request.output_schema {
+                None => None,
+                Some(text) => {
+                    let schema = Schema::compile_aside(text.clone()).await;
+                    let schema = schema
+                        .map_err(|error| CallError::Invalid(format!("output-schema: {error}")))?;
+                    Some((schema, Digest::of(text.as_bytes())))
+                }
+            };
+            let json = model_json::request(request).map_err(CallError::Invalid)?;
+            Ok((schema, json))
         };
-        let json = model_json::request(request).map_err(CallError::Invalid)?;
-        let request_bytes = json.as_str().len();
-        self.charge_call(request_bytes)?;
-        let reserved = self.reserve_tokens(request)?;
+        let name = self.models.resolve(asked);
+        let allowed = match &name {
+            // Nobody is asked.
+            None => Ok(()),
+            Some(name) => match format!("llm:{name}").parse::<Capability>() {
+                Ok(capability) => self.check_allowed(&capability, asked),
+                Err(_malformed) => Err(CallError::NotFound(asked.clone())),
+            },
+        };
+        let (schema, json) = match prepared.await {
+            Err(error) => return self.refused(&id, error).await,
+            Ok(prepared) => prepared,
+        };
+        if id.recorded.is_none() {
+            allowed.clone()?;
+        }
+        self.charge_call(json.as_str().len())?;
         let call = ledger::LlmCall {
             call_id: Some(id.call_id.clone()),
             phase: Some(CallPhase::Call),
             node_id: Some(id.node_id.clone()),
-            model: name.model.clone(),
-            provider: name.provider.clone(),
+            model: asked.clone(),
             // Asked again it says something else, and costs again; but nothing in the world changes.
             effect: Some(Effect::Read),
             request: Some(json),
             streamed,
             ..ledger::LlmCall::default()
         };
-        self.record_call(Effect::Read, call).await?;
-        Ok(Asked {
+        Ok(Asking {
             id,
+            call,
             name,
-            since: self.stopwatch(),
             schema,
-            request_bytes,
-            reserved,
+            allowed,
         })
+    }
+
+    /// Puts a question on record that is about to be asked. One that is refused has its answer there too.
+    pub(super) async fn ask(
+        &self,
+        asking: Asking,
+        request: &ModelRequest,
+    ) -> Result<Asked, CallError> {
+        asking.allowed.clone()?;
+        let mut call = asking.call.clone();
+        if let Some(name) = &asking.name {
+            let asked = std::mem::replace(&mut call.model, name.model.clone());
+            call.asked = Some(asked).filter(|asked| *asked != name.to_string());
+            call.provider.clone_from(&name.provider);
+        }
+        self.record_call(Effect::Read, call).await?;
+        let since = self.stopwatch();
+        let reserved = match &asking.name {
+            None => Err(CallError::NotFound(request.model.clone())),
+            Some(_) => self.reserve_tokens(request),
+        };
+        match (reserved, asking.name.clone()) {
+            (Ok(reserved), Some(name)) => Ok(Asked {
+                asking,
+                name,
+                since,
+                reserved,
+            }),
+            (Err(error), _) => {
+                if let Some(failure) = failure(&error) {
+                    let refused = ledger::LlmCall {
+                        is_error: true,
+                        error: Some(failure),
+                        ..asking.result(None, &Usage::default(), &since)
+                    };
+                    self.record(Origin::Host, refused)
+                        .map_err(CallError::Unrecorded)?;
+                }
+                Err(error)
+            }
+            (Ok(_), None) => Err(CallError::NotFound(request.model.clone())),
+        }
     }
 
     /// Sets tokens aside for an answer, as many as it may have and as are left. Answers that come at the
@@ -138,32 +203,61 @@ impl Journal {
     pub(super) fn answered(
         &self,
         asked: &Asked,
-        response: ModelResponse,
+        response: &ModelResponse,
     ) -> Result<ModelResponse, CallError> {
-        let output = model_json::response(&response).map_err(CallError::Failed)?;
-        self.charge_answer(output.as_str().len());
-        let structured = asked.structured(&response);
-        let misfit = structured.as_ref().err().cloned();
+        let output = model_json::response(response).map_err(CallError::Failed)?;
+        let misfit = asked.asking.structured(response).err();
         let mut result = asked.result(&response.usage);
         result.output = Some(output);
         result.is_error = misfit.is_some();
         result.error = misfit.map(|message| CallFailure::Invalid { message });
         let without = |failure| asked.failed(failure, &response.usage).into();
-        let recorded = self.record_answer(result, without);
+        let recorded = self.conclude(result, without);
         asked.reserved.release();
-        let spent = self.cx.budget().spend_on_models(&response.usage);
-        recorded?;
-        spent.map_err(CallError::LimitReached)?;
-        if let Some((output, digest)) = structured.map_err(CallError::Invalid)? {
+        let recorded = match recorded {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                let spent = self.cx.budget().spend_on_models(&response.usage);
+                spent.map_err(CallError::LimitReached)?;
+                return Err(error);
+            }
+        };
+        let response = self.model_answer(&asked.asking, &recorded)?;
+        if let Ok(Some((output, digest))) = asked.asking.structured(&response) {
             let structured = ledger::StructuredOutput {
                 schema_digest: Some(digest.to_string()),
-                node_id: Some(asked.id.node_id.clone()),
+                node_id: Some(asked.asking.id.node_id.clone()),
                 output,
             };
-            self.record(Origin::Host, structured)
-                .map_err(CallError::Unrecorded)?;
+            self.note(structured).map_err(CallError::Unrecorded)?;
         }
         Ok(response)
+    }
+
+    /// What the guest is told of an answer that is on record, and what of its budget that takes.
+    pub(super) fn model_answer(
+        &self,
+        asking: &Asking,
+        answer: &Event,
+    ) -> Result<ModelResponse, CallError> {
+        let Event::LlmCall(answer) = answer else {
+            return Err(CallError::Failed("no answer of a model".to_owned()));
+        };
+        if let Some(output) = &answer.output {
+            self.charge_answer(output.as_str().len());
+        }
+        let usage = usage(answer);
+        let spent = self.cx.budget().spend_on_models(&usage);
+        spent.map_err(CallError::LimitReached)?;
+        if let Some(failure) = &answer.error {
+            return Err(failure.clone().into());
+        }
+        let output = answer.output.as_ref();
+        let response = output.and_then(|output| model_json::to_response(output, usage));
+        response.ok_or_else(|| {
+            let id = &asking.id.call_id;
+            CallError::Failed(format!("the answer to {id} cannot be read"))
+        })
     }
 
     /// Puts on record that there is no answer, or no whole one, and counts what it took.
@@ -195,7 +289,10 @@ impl Asked {
     /// same, and says nothing of it: a token for every four bytes is about what it read.
     fn usage_without(&self, error: &ModelError) -> Usage {
         let input_tokens = match error {
-            ModelError::TimedOut { .. } => self.request_bytes / BYTES_PER_TOKEN,
+            ModelError::TimedOut { .. } => {
+                let request = self.asking.call.request.as_ref();
+                request.map_or(0, |request| request.as_str().len()) / BYTES_PER_TOKEN
+            }
             _ => 0,
         };
         Usage {
@@ -205,20 +302,7 @@ impl Asked {
     }
 
     fn result(&self, usage: &Usage) -> ledger::LlmCall {
-        ledger::LlmCall {
-            call_id: Some(self.id.call_id.clone()),
-            phase: Some(CallPhase::Result),
-            node_id: Some(self.id.node_id.clone()),
-            model: self.name.model.clone(),
-            provider: self.name.provider.clone(),
-            prompt_tokens: Some(usage.input_tokens),
-            output_tokens: Some(usage.output_tokens),
-            cache_read_tokens: Some(usage.cache_read_tokens).filter(|&tokens| tokens > 0),
-            cache_write_tokens: Some(usage.cache_write_tokens).filter(|&tokens| tokens > 0),
-            cost_usd: Some(usage.cost_usd),
-            duration_micros: Some(self.since.elapsed_micros()),
-            ..ledger::LlmCall::default()
-        }
+        self.asking.result(Some(&self.name), usage, &self.since)
     }
 
     fn failed(&self, failure: CallFailure, usage: &Usage) -> ledger::LlmCall {
@@ -226,6 +310,45 @@ impl Asked {
             is_error: true,
             error: Some(failure),
             ..self.result(usage)
+        }
+    }
+}
+
+impl Asking {
+    /// The second half of a question that was asked by a process that is gone.
+    pub(super) fn ended(&self, failure: CallFailure, usage: &Usage) -> ledger::LlmCall {
+        ledger::LlmCall {
+            call_id: Some(self.id.call_id.clone()),
+            phase: Some(CallPhase::Result),
+            node_id: Some(self.id.node_id.clone()),
+            model: self.call.model.clone(),
+            prompt_tokens: Some(usage.input_tokens),
+            output_tokens: Some(usage.output_tokens),
+            is_error: true,
+            error: Some(failure),
+            ..ledger::LlmCall::default()
+        }
+    }
+
+    fn result(
+        &self,
+        name: Option<&ModelName>,
+        usage: &Usage,
+        since: &Stopwatch,
+    ) -> ledger::LlmCall {
+        ledger::LlmCall {
+            call_id: Some(self.id.call_id.clone()),
+            phase: Some(CallPhase::Result),
+            node_id: Some(self.id.node_id.clone()),
+            model: name.map_or_else(|| self.call.model.clone(), |name| name.model.clone()),
+            provider: name.map(|name| name.provider.clone()).unwrap_or_default(),
+            prompt_tokens: Some(usage.input_tokens),
+            output_tokens: Some(usage.output_tokens),
+            cache_read_tokens: Some(usage.cache_read_tokens).filter(|&tokens| tokens > 0),
+            cache_write_tokens: Some(usage.cache_write_tokens).filter(|&tokens| tokens > 0),
+            cost_usd: Some(usage.cost_usd),
+            duration_micros: Some(since.elapsed_micros()),
+            ..ledger::LlmCall::default()
         }
     }
 
@@ -256,5 +379,16 @@ impl Asked {
             format!("the model's answer does not fit the schema: {mismatch}")
         })?;
         Ok(Some((json, *digest)))
+    }
+}
+
+/// What a recorded answer took.
+fn usage(answer: &ledger::LlmCall) -> Usage {
+    Usage {
+        input_tokens: answer.prompt_tokens.unwrap_or_default(),
+        output_tokens: answer.output_tokens.unwrap_or_default(),
+        cache_read_tokens: answer.cache_read_tokens.unwrap_or_default(),
+        cache_write_tokens: answer.cache_write_tokens.unwrap_or_default(),
+        cost_usd: answer.cost_usd.unwrap_or_default(),
     }
 }

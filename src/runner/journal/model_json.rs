@@ -1,9 +1,14 @@
 //! What is asked of a model and what it answers, as ledgers keep it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::call::{Message, ModelRequest, ModelResponse, Part, Role, StopReason, ToolDefinition};
+use crate::call::{
+    Message, ModelRequest, ModelResponse, Part, Role, StopReason, ToolDefinition, ToolUse,
+    ToolUseAnswer, Usage,
+};
 use crate::ledger::Json;
 
 #[derive(Serialize)]
@@ -35,16 +40,52 @@ enum PartJson<'a> {
     Text {
         text: &'a str,
     },
-    ToolUse {
-        id: &'a str,
-        name: &'a str,
-        arguments: &'a RawValue,
-    },
+    ToolUse(ToolUseJson<'a>),
     ToolAnswer {
         id: &'a str,
         content: &'a str,
         is_error: bool,
     },
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToolUseJson<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    arguments: &'a RawValue,
+}
+
+/// A part as a ledger has it. It is read by hand, because a text of JSON that is to be kept as it is
+/// spelled cannot stand behind a tag.
+#[derive(Deserialize)]
+struct RecordedPart<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Cow<'a, str>,
+    #[serde(borrow, default)]
+    id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Cow<'a, str>,
+    #[serde(default)]
+    is_error: bool,
+}
+
+#[derive(Deserialize)]
+struct RecordedResponse<'a> {
+    #[serde(borrow)]
+    content: Vec<RecordedPart<'a>>,
+    #[serde(borrow)]
+    stop_reason: Cow<'a, str>,
+    #[serde(borrow)]
+    model: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -86,14 +127,78 @@ pub(super) fn request(request: &ModelRequest) -> Result<Json, String> {
 pub(super) fn response(response: &ModelResponse) -> Result<Json, String> {
     json(&ResponseJson {
         content: parts(&response.content)?,
-        stop_reason: match response.stop_reason {
-            StopReason::EndTurn => "end_turn",
-            StopReason::TokenLimit => "token_limit",
-            StopReason::ToolUse => "tool_use",
-            StopReason::StopSequence => "stop_sequence",
-            StopReason::Refusal => "refusal",
-        },
+        stop_reason: stop_reason(response.stop_reason),
         model: &response.model,
+    })
+}
+
+/// An answer as a ledger keeps it, back; none when it cannot be read.
+pub(super) fn to_response(json: &Json, usage: Usage) -> Option<ModelResponse> {
+    let recorded: RecordedResponse<'_> = serde_json::from_str(json.as_str()).ok()?;
+    let content = recorded.content.into_iter().map(part);
+    let reasons = [
+        StopReason::EndTurn,
+        StopReason::TokenLimit,
+        StopReason::ToolUse,
+        StopReason::StopSequence,
+        StopReason::Refusal,
+    ];
+    let mut reasons = reasons.into_iter();
+    Some(ModelResponse {
+        content: content.collect::<Option<_>>()?,
+        stop_reason: reasons.find(|&reason| stop_reason(reason) == recorded.stop_reason)?,
+        usage,
+        model: recorded.model.into_owned(),
+    })
+}
+
+/// A request for a tool as a ledger keeps it.
+pub(super) fn tool_use(tool: &ToolUse) -> Result<Json, String> {
+    json(&tool_use_json(tool)?)
+}
+
+/// A request for a tool as a ledger keeps it, back; none when it cannot be read.
+pub(super) fn to_tool_use(json: &Json) -> Option<ToolUse> {
+    let recorded: ToolUseJson<'_> = serde_json::from_str(json.as_str()).ok()?;
+    Some(ToolUse {
+        id: recorded.id.into_owned(),
+        name: recorded.name.into_owned(),
+        arguments: recorded.arguments.get().to_owned(),
+    })
+}
+
+fn part(recorded: RecordedPart<'_>) -> Option<Part> {
+    Some(match &*recorded.kind {
+        "text" => Part::Text(recorded.text.into_owned()),
+        "tool_use" => Part::ToolUse(ToolUse {
+            id: recorded.id.into_owned(),
+            name: recorded.name.into_owned(),
+            arguments: recorded.arguments?.get().to_owned(),
+        }),
+        "tool_answer" => Part::ToolAnswer(ToolUseAnswer {
+            id: recorded.id.into_owned(),
+            content: recorded.content.into_owned(),
+            is_error: recorded.is_error,
+        }),
+        _ => return None,
+    })
+}
+
+fn stop_reason(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::EndTurn => "end_turn",
+        StopReason::TokenLimit => "token_limit",
+        StopReason::ToolUse => "tool_use",
+        StopReason::StopSequence => "stop_sequence",
+        StopReason::Refusal => "refusal",
+    }
+}
+
+fn tool_use_json(tool: &ToolUse) -> Result<ToolUseJson<'_>, String> {
+    Ok(ToolUseJson {
+        id: tool.id.as_str().into(),
+        name: tool.name.as_str().into(),
+        arguments: raw("arguments", &tool.arguments)?,
     })
 }
 
@@ -119,11 +224,7 @@ fn parts(parts: &[Part]) -> Result<Vec<PartJson<'_>>, String> {
 fn part_json(part: &Part) -> Result<PartJson<'_>, String> {
     Ok(match part {
         Part::Text(text) => PartJson::Text { text },
-        Part::ToolUse(tool) => PartJson::ToolUse {
-            id: &tool.id,
-            name: &tool.name,
-            arguments: raw("arguments", &tool.arguments)?,
-        },
+        Part::ToolUse(tool) => PartJson::ToolUse(tool_use_json(tool)?),
         Part::ToolAnswer(answer) => PartJson::ToolAnswer {
             id: &answer.id,
             content: &answer.content,

@@ -8,12 +8,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Journal;
 use super::model::Asked;
+use super::model_json;
 use super::provided::CallId;
+use super::recall::Recall;
 use crate::call::{ModelChunk, ModelRequest, Usage};
 use crate::clock::Stopwatch;
 use crate::executor::{Answer, CallError, ModelAnswer, RecordRefused};
 use crate::ledger::{self, Origin};
 use crate::models::{ModelError, ModelStream};
+use crate::telemetry::chain;
 
 /// Bytes of text from which on a piece is handed over.
 const PIECE_BYTES: usize = 512;
@@ -36,7 +39,7 @@ struct Streaming {
     /// What came after it.
     next: Option<Result<ModelChunk, ModelError>>,
     usage: Usage,
-    /// Pieces of text handed over.
+    /// Pieces handed over.
     pieces: u64,
     /// The end is on record.
     is_over: bool,
@@ -48,7 +51,24 @@ impl Journal {
         id: CallId,
         request: ModelRequest,
     ) -> Result<Box<dyn ModelAnswer>, CallError> {
-        let asked = self.ask(id, &request, true).await?;
+        let asking = self.asking(id, &request, true).await?;
+        match self
+            .recall(&asking.id, || asking.call.clone().into())
+            .await?
+        {
+            Recall::New => {}
+            Recall::Answered(..) => return Ok(self.answer_from_record(asking)),
+            Recall::Open(call) => {
+                // The guest that is told anew knows of no piece. If the one before it did something when it
+                // had the first, this one has to be told the same.
+                if self.acted_on_pieces(&asking) {
+                    self.check_stream(&asking).await;
+                    return Ok(self.answer_from_record(asking));
+                }
+                self.check_repetition(&asking.id, &call.event).await;
+            }
+        }
+        let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
         let stream = match self.models.start(&asked.name, request).await {
             Ok(stream) => stream,
@@ -116,18 +136,25 @@ impl Streaming {
         }
     }
 
-    fn piece(&mut self) -> Result<ModelChunk, CallError> {
-        let text = std::mem::take(&mut self.text);
-        self.journal.charge_answer(text.len());
+    /// Puts a piece on record, and gives it as it is there.
+    fn piece(&mut self, chunk: ledger::LlmChunk) -> Result<ModelChunk, CallError> {
         let chunk = ledger::LlmChunk {
-            call_id: Some(self.asked.id.call_id.clone()),
+            call_id: Some(self.asked.asking.id.call_id.clone()),
             index: self.pieces,
-            delta: text.as_str().into(),
-            ..ledger::LlmChunk::default()
+            ..chunk
         };
         self.pieces = self.pieces.saturating_add(1);
-        match self.journal.record(Origin::Host, chunk) {
-            Ok(_seq) => Ok(ModelChunk::Text(text)),
+        let recorder = &self.journal.recorder;
+        let recorded = recorder.redacted(chunk.into());
+        let recorded = recorded.map_err(|error| RecordRefused::Invalid {
+            reason: chain(&error),
+        });
+        let recorded = recorded.and_then(|chunk| {
+            let recorded = self.journal.record(Origin::Host, chunk.clone());
+            recorded.map(|_seq| chunk)
+        });
+        match recorded {
+            Ok(chunk) => self.journal.piece(&chunk),
             Err(RecordRefused::Invalid { reason }) => {
                 self.is_over = true;
                 let exhausted = format!("the answer cannot be recorded: {reason}");
@@ -144,15 +171,28 @@ impl Streaming {
         }
         self.gather().await;
         if !self.text.is_empty() {
-            return self.piece().map(Some);
+            let text = std::mem::take(&mut self.text);
+            let chunk = ledger::LlmChunk {
+                delta: text.into(),
+                ..ledger::LlmChunk::default()
+            };
+            return self.piece(chunk).map(Some);
         }
         match self.next.take() {
             Some(Ok(ModelChunk::Done(response))) => {
                 self.is_over = true;
-                let response = self.journal.answered(&self.asked, *response)?;
+                let response = self.journal.answered(&self.asked, &response)?;
                 Ok(Some(ModelChunk::Done(Box::new(response))))
             }
-            Some(Ok(chunk)) => Ok(Some(chunk)),
+            Some(Ok(ModelChunk::ToolUse(tool))) => {
+                let tool_use = model_json::tool_use(&tool).map_err(CallError::Failed)?;
+                let chunk = ledger::LlmChunk {
+                    tool_use: Some(tool_use),
+                    ..ledger::LlmChunk::default()
+                };
+                self.piece(chunk).map(Some)
+            }
+            Some(Ok(text @ ModelChunk::Text(_))) => Ok(Some(text)),
             Some(Err(error)) => {
                 self.is_over = true;
                 Err(self

@@ -1,12 +1,10 @@
 //! What a guest asks of others, answered by whoever is there, with both sides on record.
 
-use futures_util::future::BoxFuture;
-
 use super::Journal;
 use crate::call::{Decision, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition};
 use crate::capability::Capability;
-use crate::executor::{Answer, CallError, ModelAnswer, Provided, RecordRefused};
-use crate::ledger::{CallFailure, Effect, Event, Origin};
+use crate::executor::{Answer, CallError, ModelAnswer, Provided};
+use crate::ledger::{CallFailure, Effect, Event, Origin, RecordedCall};
 use crate::limits::LimitKey;
 
 /// What the two lines of a call take beside what the guest gave and was given, so that a flood of empty
@@ -20,11 +18,14 @@ pub(super) struct CallId {
     pub(super) call_id: String,
     /// The step in which it was made; empty outside of any.
     pub(super) node_id: String,
+    /// What is on record of it.
+    pub(super) recorded: Option<RecordedCall>,
 }
 
 impl Provided for Journal {
-    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
-        Box::pin(self.allowed_tools())
+    fn tools(&self) -> Answer<'_, Vec<ToolDefinition>> {
+        let id = self.next_call("tools");
+        Box::pin(self.available_tools(id))
     }
 
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {
@@ -54,9 +55,12 @@ impl Provided for Journal {
 }
 
 impl Journal {
-    fn next_call(&self, kind: &'static str) -> CallId {
+    pub(super) fn next_call(&self, kind: &'static str) -> CallId {
+        let call_id = self.calls.next(kind);
+        let replay = self.cx.replay();
         CallId {
-            call_id: self.calls.next(kind),
+            recorded: replay.and_then(|replay| replay.claim(&call_id)),
+            call_id,
             node_id: self.innermost_step(),
         }
     }
@@ -104,30 +108,8 @@ impl Journal {
             Effect::Write => self.recorder.record_durable(Origin::Host, &event).await,
             Effect::Read | Effect::Idempotent => self.recorder.record(Origin::Host, &event),
         };
-        self.recorded(recorded).map_err(CallError::Unrecorded)?;
-        Ok(())
-    }
-
-    /// Puts the answer of a call on record. One that the ledger has no room for is left out, and the
-    /// guest does not get it either.
-    pub(super) fn record_answer(
-        &self,
-        event: impl Into<Event>,
-        without_answer: impl FnOnce(CallFailure) -> Event,
-    ) -> Result<(), CallError> {
-        match self.record(Origin::Host, event) {
-            Ok(_seq) => Ok(()),
-            Err(RecordRefused::Invalid { reason }) => {
-                let message = format!("the answer cannot be recorded: {reason}");
-                let failure = CallFailure::Exhausted {
-                    message: message.clone(),
-                };
-                let recorded = self.record(Origin::Host, without_answer(failure));
-                recorded.map_err(CallError::Unrecorded)?;
-                Err(CallError::Exhausted(message))
-            }
-            Err(refused @ RecordRefused::Unavailable) => Err(CallError::Unrecorded(refused)),
-        }
+        let recorded = self.recorded(recorded);
+        recorded.map(|_appended| ()).map_err(CallError::Unrecorded)
     }
 }
 

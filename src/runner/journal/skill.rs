@@ -2,11 +2,14 @@
 
 use super::Journal;
 use super::provided::{CallId, failure};
+use super::recall::Recall;
 use crate::capability::{Capability, SkillName};
 use crate::executor::CallError;
 use crate::id::RunId;
-use crate::ledger::{self, CallFailure, CallKind, Effect, Head, Json};
+use crate::ledger::{self, CallFailure, CallKind, Effect, Event, Head, Json, StoreError};
 use crate::outcome::OutcomeCode;
+use crate::runner::replay::Halt;
+use crate::runner::resume::Inside;
 use crate::runner::{Caller, JsonObject, RunError, RunOutcome, StartOptions, Terms};
 
 impl Journal {
@@ -27,12 +30,19 @@ impl Journal {
                 wanted: skill.to_owned(),
             });
         };
-        self.check_allowed(&Capability::Skill { name }, skill)?;
-        let input = JsonObject::parse(input);
-        let input = input.map_err(|error| CallError::Invalid(format!("input: {error}")))?;
+        let allowed = self.check_allowed(&Capability::Skill { name }, skill);
+        if id.recorded.is_none() {
+            allowed.clone()?;
+        }
+        let input = match JsonObject::parse(input) {
+            Ok(input) => input,
+            Err(error) => {
+                let error = CallError::Invalid(format!("input: {error}"));
+                return self.refused(&id, error).await;
+            }
+        };
         self.charge_call(skill.len().saturating_add(input.as_str().len()))?;
-        let child = RunId::generate();
-        let call = ledger::ToolCall {
+        let call = |child: Option<RunId>| ledger::ToolCall {
             call_id: id.call_id.clone(),
             node_id: id.node_id.clone(),
             name: skill.to_owned(),
@@ -40,18 +50,51 @@ impl Journal {
             // What a repetition of the whole run would do is not known.
             effect: Effect::Write,
             kind: Some(CallKind::Skill),
-            child_run_id: Some(child.clone()),
+            child_run_id: child,
             ..ledger::ToolCall::default()
         };
-        self.record_call(Effect::Write, call).await?;
+        let child = match self.recall(&id, || call(None).into()).await? {
+            Recall::Answered(_, answer) => return self.skill_answer(answer.event),
+            // The other run has a ledger of its own, and is taken up by that.
+            Recall::Open(opened) => {
+                allowed?;
+                self.child_of(&id, opened.event).await
+            }
+            Recall::New => {
+                let child = RunId::generate();
+                self.record_call(Effect::Write, call(Some(child.clone())))
+                    .await?;
+                child
+            }
+        };
+        let recorded = self.child_answer(&id, &child, skill, input).await?;
+        self.skill_answer(recorded)
+    }
+
+    /// Carries a run inside this one out, to its end, and puts that on record.
+    async fn child_answer(
+        &self,
+        id: &CallId,
+        child: &RunId,
+        skill: &str,
+        input: JsonObject,
+    ) -> Result<Event, CallError> {
         let since = self.stopwatch();
-        let outcome = self.run_inside(&child, skill, input).await;
-        if outcome.is_err() && self.cx.runner().is_shutting_down() {
-            // This run is interrupted as well. How the other ended is no answer that a resumption could
-            // find on record: it goes on then, too.
-            return std::future::pending().await;
-        }
-        let head = self.head_of(&child, &outcome);
+        let outcome = self.run_inside(child, skill, input).await;
+        let outcome = match outcome {
+            Err(_) if self.cx.runner().is_shutting_down() => {
+                // This run is interrupted as well. How the other ended is no answer that a resumption could
+                // find on record: it goes on then, too.
+                return std::future::pending().await;
+            }
+            Err(error) => match error.halt_above() {
+                // It stays where it is until somebody looks, and so does this one.
+                Some(halt) => return self.stop(halt).await,
+                None => Err(error),
+            },
+            outcome => outcome,
+        };
+        let head = self.head_of(child, &outcome);
         let result = |error: Option<CallFailure>, output: Option<Json>| ledger::ToolResult {
             call_id: id.call_id.clone(),
             node_id: id.node_id.clone(),
@@ -64,19 +107,44 @@ impl Journal {
             ..ledger::ToolResult::default()
         };
         let without = |failure| result(Some(failure), None).into();
-        let answer = answer(skill, outcome);
-        match &answer {
-            Ok(output) => {
-                self.charge_answer(output.as_str().len());
-                self.record_answer(result(None, Some(output.clone())), without)?;
-            }
-            Err(error) => {
-                if let Some(failure) = failure(error) {
-                    self.record_answer(result(Some(failure), None), without)?;
-                }
+        match answer(skill, outcome) {
+            Ok(output) => self.conclude(result(None, Some(output)), without),
+            Err(error) => match failure(&error) {
+                Some(failure) => self.conclude(result(Some(failure), None), without),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// What the guest is told of an answer that is on record.
+    fn skill_answer(&self, answer: Event) -> Result<String, CallError> {
+        let Event::ToolResult(answer) = answer else {
+            return Err(CallError::Failed("no answer of a skill".to_owned()));
+        };
+        if let Some(failure) = answer.error {
+            return Err(failure.into());
+        }
+        let output = answer.output.unwrap_or_default();
+        self.charge_answer(output.as_str().len());
+        Ok(output.as_str().to_owned())
+    }
+
+    /// The run inside this one that a call on record began.
+    async fn child_of(&self, id: &CallId, opened: Event) -> RunId {
+        if self.cx.is_record_only() {
+            let ends = Halt::RecordEnds(format!("the answer to {}", id.call_id));
+            return self.stop(ends).await;
+        }
+        match opened {
+            Event::ToolCall(ledger::ToolCall {
+                child_run_id: Some(child),
+                ..
+            }) => child,
+            other => {
+                self.check_repetition(id, &other).await;
+                RunId::generate()
             }
         }
-        answer.map(|output| output.as_str().to_owned())
     }
 
     /// Runs it in a task of its own, so that several go on at the same time on several threads. When this
@@ -97,7 +165,18 @@ impl Journal {
             ..StartOptions::new(skill, input)
         };
         let caller = Caller::within(&self.cx);
-        let started = self.cx.runner().start(caller, options).await?;
+        let runner = self.cx.runner();
+        let started = match runner.store().summary(child) {
+            Err(StoreError::NotFound { .. }) => runner.start(caller, options).await?,
+            // It is there already, from before this run was cut off.
+            _ => match runner
+                .resume_inside(caller, child, &self.cx, options)
+                .await?
+            {
+                Inside::GoesOn(started) => *started,
+                Inside::Ended(outcome) => return outcome,
+            },
+        };
         started.handle.wait().await
     }
 

@@ -105,14 +105,14 @@ impl Drop for Pieces {
 }
 
 impl Provided for AnsweringHost {
-    fn tools(&self) -> BoxFuture<'_, Vec<ToolDefinition>> {
+    fn tools(&self) -> Answer<'_, Vec<ToolDefinition>> {
         let tool = ToolDefinition {
             name: "a__b".to_owned(),
             description: "a tool".to_owned(),
             input_schema: r#"{"type":"object"}"#.to_owned(),
             effect: Effect::Idempotent,
         };
-        Box::pin(std::future::ready(vec![tool]))
+        Box::pin(std::future::ready(Ok(vec![tool])))
     }
 
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {

@@ -1,0 +1,382 @@
+//! A ledger as it is read when its run is done again: where each call and each step of the guest stands.
+//!
+//! The file is read once, from its beginning to its end; what is kept of a line is where it is. Events are
+//! read again when the run comes to them, so that a long record takes little memory.
+
+mod compare;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+pub use compare::Difference;
+pub(crate) use compare::shown_now;
+
+use super::blob;
+use super::error::{Damage, StoreError};
+use super::event::{Event, Origin};
+use super::line::Record;
+use super::payload::{
+    CallPhase, LlmCall, ResumeReason, RunCompleted, RunResumed, RunStarted, Timer,
+};
+use super::reader::{Lines, Position};
+use super::recorder::Shelf;
+use crate::clock::Timestamp;
+use crate::id::RunId;
+
+/// Where an event stands in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub seq: u64,
+    byte: u64,
+    bytes: usize,
+}
+
+/// One call of the guest, as far as it is on record. Of one that was made again after a resumption, it is
+/// the last one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedCall {
+    /// What was asked; absent when it was refused before that.
+    pub call: Option<Place>,
+    /// The answer, if there is one.
+    pub result: Option<Place>,
+    /// The pieces in which it came, for a model.
+    pub pieces: Vec<Place>,
+    /// The refusal, where there is no call.
+    pub denied: Option<Place>,
+}
+
+impl RecordedCall {
+    /// Its first event.
+    pub fn seq(&self) -> u64 {
+        let first = self.call.or(self.denied);
+        first.map_or(0, |place| place.seq)
+    }
+}
+
+/// A part of a run: from its beginning, or from where it went on, to where it was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The number of its first event.
+    pub seq: u64,
+    /// The time of that event.
+    pub began_at: Timestamp,
+    /// The wall time that it has; absent in ledgers of older versions.
+    pub wall_time_ms: Option<u64>,
+    /// Why it was begun; absent for the first one.
+    pub reason: Option<ResumeReason>,
+}
+
+/// An event of a record, with what the line says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recalled {
+    /// Its number.
+    pub seq: u64,
+    /// When it was recorded.
+    pub time: Timestamp,
+    /// Who says that it happened.
+    pub origin: Origin,
+    /// What happened; large values stand as references.
+    pub event: Event,
+}
+
+/// The record of a run, to be replayed. Methods read the disk on the calling thread.
+pub struct Recorded {
+    run_id: RunId,
+    file: File,
+    shelf: Arc<Shelf>,
+    index: RecordIndex,
+}
+
+impl std::fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recorded({})", self.run_id)
+    }
+}
+
+/// What is kept of the lines of a ledger.
+#[derive(Debug, Default)]
+pub(super) struct RecordIndex {
+    /// Bytes before the next line.
+    byte: u64,
+    started: Option<Place>,
+    parts: Vec<Part>,
+    calls: HashMap<Box<str>, RecordedCall>,
+    steps: Vec<Place>,
+    /// The last thing that the guest itself did.
+    act_seq: u64,
+    completed: Option<Place>,
+    head_seq: u64,
+}
+
+impl RecordIndex {
+    /// Notes the next line. All lines have to be shown, in their order.
+    pub(super) fn note(&mut self, record: &Record, event: &Event) {
+        let bytes = record.line.len();
+        let place = Place {
+            seq: record.seq,
+            byte: self.byte,
+            bytes,
+        };
+        self.byte += u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(1);
+        self.head_seq = record.seq;
+        self.completed = None;
+        if record.origin == Origin::Guest {
+            return self.step(place);
+        }
+        match event {
+            Event::RunStarted(started) => {
+                self.started = Some(place);
+                self.part(place, record.time, started.wall_time_ms, None);
+            }
+            Event::RunResumed(RunResumed {
+                reason,
+                wall_time_ms,
+                ..
+            }) => self.part(place, record.time, *wall_time_ms, Some(*reason)),
+            Event::RunCompleted(_) => self.completed = Some(place),
+            Event::ToolCall(call) => self.call(&call.call_id, place),
+            Event::ToolResult(result) => self.result(&result.call_id, place),
+            Event::LlmCall(LlmCall {
+                call_id: Some(id),
+                phase: Some(phase),
+                ..
+            }) => match phase {
+                CallPhase::Call => self.call(id, place),
+                CallPhase::Result => self.result(id, place),
+            },
+            Event::LlmChunk(chunk) => {
+                if let Some(id) = &chunk.call_id {
+                    self.known(id).pieces.push(place);
+                }
+            }
+            Event::HttpCall(call) => self.call(&call.call_id, place),
+            Event::HttpResult(result) => self.result(&result.call_id, place),
+            Event::ApprovalRequest(request) => self.call(&request.approval_id, place),
+            Event::ApprovalResponse(response) => self.result(&response.approval_id, place),
+            Event::Denied(denied) => match &denied.call_id {
+                Some(id) => self.known(id).denied = Some(place),
+                None => self.step(place),
+            },
+            Event::Timer(_) => self.step(place),
+            Event::Log(log) if log.dropped.is_some() => self.step(place),
+            _ => {}
+        }
+    }
+
+    fn part(
+        &mut self,
+        place: Place,
+        began_at: Timestamp,
+        wall_time_ms: Option<u64>,
+        reason: Option<ResumeReason>,
+    ) {
+        self.parts.push(Part {
+            seq: place.seq,
+            began_at,
+            wall_time_ms,
+            reason,
+        });
+    }
+
+    fn step(&mut self, place: Place) {
+        self.act_seq = place.seq;
+        self.steps.push(place);
+    }
+
+    fn known(&mut self, id: &str) -> &mut RecordedCall {
+        self.calls.entry(id.into()).or_default()
+    }
+
+    fn call(&mut self, id: &str, place: Place) {
+        self.act_seq = place.seq;
+        *self.known(id) = RecordedCall {
+            call: Some(place),
+            ..RecordedCall::default()
+        };
+    }
+
+    fn result(&mut self, id: &str, place: Place) {
+        self.known(id).result = Some(place);
+    }
+}
+
+impl Recorded {
+    pub(super) fn new(shelf: Arc<Shelf>, run_id: RunId, file: File, index: RecordIndex) -> Self {
+        Self {
+            run_id,
+            file,
+            shelf,
+            index,
+        }
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// How the run began, with every value whole, and when.
+    ///
+    /// # Errors
+    /// The event cannot be read.
+    pub fn started(&self) -> Result<(RunStarted, Timestamp), StoreError> {
+        let place = self.index.started.ok_or_else(|| self.never_started())?;
+        let Recalled { time, event, .. } = self.read(place)?;
+        match self.whole(event)? {
+            Event::RunStarted(started) => Ok((started, time)),
+            _ => Err(self.never_started()),
+        }
+    }
+
+    fn never_started(&self) -> StoreError {
+        StoreError::NeverStarted {
+            run_id: self.run_id.clone(),
+        }
+    }
+
+    /// How it ended, with every value whole, if that is the last event.
+    ///
+    /// # Errors
+    /// The event cannot be read.
+    pub fn completed(&self) -> Result<Option<RunCompleted>, StoreError> {
+        let Some(place) = self.index.completed else {
+            return Ok(None);
+        };
+        match self.read(place)?.event {
+            event @ Event::RunCompleted(_) => match self.whole(event)? {
+                Event::RunCompleted(completed) => Ok(Some(completed)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// The parts of the run, in their order.
+    pub fn parts(&self) -> &[Part] {
+        &self.index.parts
+    }
+
+    /// Events there are.
+    pub fn events(&self) -> u64 {
+        self.index.head_seq
+    }
+
+    /// The call of that id.
+    pub fn call(&self, id: &str) -> Option<&RecordedCall> {
+        self.index.calls.get(id)
+    }
+
+    /// Every call, in no order.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, &RecordedCall)> {
+        self.index.calls.iter().map(|(id, call)| (&**id, call))
+    }
+
+    /// What the guest's own thread did beside its calls, in its order: events of its own, polls, looks at
+    /// clocks, refusals.
+    pub fn steps(&self) -> &[Place] {
+        &self.index.steps
+    }
+
+    /// Whether the guest did anything after the event numbered `seq`.
+    pub fn acts_after(&self, seq: u64) -> bool {
+        self.index.act_seq > seq
+    }
+
+    /// The event by which a step was entered or a call made, found by the id of either; none when there is
+    /// no such thing.
+    ///
+    /// # Errors
+    /// An event cannot be read.
+    pub fn find(&self, node: &str) -> Result<Option<Place>, StoreError> {
+        if let Some(call) = self.call(node).and_then(|call| call.call) {
+            return Ok(Some(call));
+        }
+        for &place in self.steps() {
+            let event = self.read(place)?.event;
+            if matches!(event, Event::NodeEnter(enter) if enter.node_id == node) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows every event before the one numbered `seq`, in their order.
+    pub(super) fn each_before(
+        &self,
+        seq: u64,
+        visit: &mut dyn FnMut(Recalled) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let file = self
+            .file
+            .try_clone()
+            .map_err(|source| self.unreadable(source))?;
+        let mut lines = Lines::new(file, Position::default());
+        lines.rewind();
+        while let Some(line) = lines
+            .next_line()
+            .map_err(|source| self.unreadable(source))?
+        {
+            let record = line.parse();
+            let record =
+                record.map_err(|damage| self.unreadable(io::Error::other(damage.to_string())))?;
+            if record.seq >= seq {
+                break;
+            }
+            visit(Recalled {
+                seq: record.seq,
+                time: record.time,
+                origin: record.origin,
+                event: record.event(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, source: io::Error) -> StoreError {
+        let name = super::store::file_name(&self.run_id);
+        self.shelf.folder.failed("read", &name, source)
+    }
+
+    /// Reads an event.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no longer there.
+    pub fn read(&self, place: Place) -> Result<Recalled, StoreError> {
+        let mut line = vec![0; place.bytes];
+        let read = self.file.read_exact_at(&mut line, place.byte);
+        let record = read.and_then(|()| {
+            Record::parse(&line).map_err(|damage: Damage| io::Error::other(damage.to_string()))
+        });
+        let record = record.map_err(|source| self.unreadable(source))?;
+        Ok(Recalled {
+            seq: record.seq,
+            time: record.time,
+            origin: record.origin,
+            event: record.event(),
+        })
+    }
+
+    /// `event` of this record with every large value in its place.
+    ///
+    /// # Errors
+    /// As [`super::Store::whole`].
+    pub fn whole(&self, event: Event) -> Result<Event, StoreError> {
+        blob::restore(&self.shelf.folder, &self.run_id, event)
+    }
+
+    /// Reads the timer at `place`; none when there is another event.
+    ///
+    /// # Errors
+    /// As [`Recorded::read`].
+    pub fn timer(&self, place: Place) -> Result<Option<(Timer, Timestamp)>, StoreError> {
+        let recalled = self.read(place)?;
+        Ok(match recalled.event {
+            Event::Timer(timer) if recalled.origin == Origin::Host => Some((timer, recalled.time)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! Outgoing requests: both halves of the record, and what is found there.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Effect, Event, Journal, Json, Origin, RecordRefused, Text, ledger};
+use crate::config::is_shown_secret;
+use crate::executor::{HttpCallId, HttpRequest, HttpResponse, RecalledHttp};
+use crate::runner::replay::Halt;
+
+impl Journal {
+    pub(super) fn next_request(&self) -> HttpCallId {
+        let call = self.next_call("http");
+        HttpCallId {
+            call_id: call.call_id,
+            node_id: call.node_id,
+        }
+    }
+
+    /// A body as the ledger has it, and whether that is base64. Secrets are taken out first: in base64
+    /// nobody finds them.
+    fn body(&self, body: &[u8]) -> (Option<Text>, bool) {
+        let body: Cow<'_, [u8]> = match self.recorder.redact_bytes(body) {
+            Some(redacted) => redacted.into(),
+            None => body.into(),
+        };
+        match std::str::from_utf8(&body) {
+            Ok("") => (None, false),
+            Ok(text) => (Some(text.into()), false),
+            Err(_not_text) => (Some(STANDARD.encode(&body).into()), true),
+        }
+    }
+
+    fn request(&self, id: &HttpCallId, request: &HttpRequest<'_>) -> ledger::HttpCall {
+        let (body, base64) = self.body(request.body);
+        ledger::HttpCall {
+            call_id: id.call_id.clone(),
+            node_id: id.node_id.clone(),
+            method: request.method.to_owned(),
+            url: request.url.into(),
+            headers: Json::from_serialize(request.headers).ok(),
+            body,
+            base64,
+            effect: request.effect,
+        }
+    }
+
+    /// How a request ended, if that is on record. It stops the run if nobody can know.
+    pub(super) async fn recalled_request(
+        &self,
+        id: &HttpCallId,
+        request: HttpRequest<'_>,
+    ) -> Result<Option<RecalledHttp>, RecordRefused> {
+        let Some(replay) = self.cx.replay() else {
+            return Ok(None);
+        };
+        let found = (|| {
+            let Some(recorded) = replay.recorded().call(&id.call_id) else {
+                return match replay.is_record_only() {
+                    true => Err(Halt::RecordEnds(id.call_id.clone())),
+                    false => Ok(None),
+                };
+            };
+            let Some(place) = recorded.call else {
+                return Ok(Some(RecalledHttp::Denied));
+            };
+            let mut call = replay.recorded().read(place)?;
+            call.event = replay.recorded().whole(call.event)?;
+            let now = self.recorder.redacted(self.request(id, &request).into());
+            let now = now.map_err(|error| Halt::Failed(error.to_string()))?;
+            let (recorded_event, now) = without_secrets(call.event, now);
+            call.event = recorded_event;
+            call.check(Origin::Host, &now).map_err(Halt::Diverged)?;
+            match recorded.result {
+                Some(place) => Ok(Some(recalled(replay.answer(place)?.event))),
+                None => {
+                    replay.check_repetition(request.effect, &id.call_id, request.url)?;
+                    Ok(None)
+                }
+            }
+        })();
+        match found {
+            Ok(found) => Ok(found),
+            Err(halt) => self.stop(halt).await,
+        }
+    }
+
+    /// Puts a request on record. It has its place there before the future is polled.
+    pub(super) fn record_request(
+        &self,
+        id: &HttpCallId,
+        request: HttpRequest<'_>,
+    ) -> impl Future<Output = Result<(), RecordRefused>> + Send + use<'_> {
+        let effect = request.effect;
+        let call = Event::from(self.request(id, &request));
+        let (durable, noted) = match effect {
+            Effect::Write => (
+                Some(self.recorder.record_durable(Origin::Host, &call)),
+                Ok(()),
+            ),
+            Effect::Read | Effect::Idempotent => (None, self.note(call)),
+        };
+        async move {
+            match durable {
+                Some(durable) => self.recorded(durable.await).map(|_appended| ()),
+                None => noted,
+            }
+        }
+    }
+
+    pub(super) fn record_response(
+        &self,
+        id: &HttpCallId,
+        outcome: Result<HttpResponse<'_>, &str>,
+        duration_micros: u64,
+    ) -> Result<(), RecordRefused> {
+        let mut result = ledger::HttpResult {
+            call_id: id.call_id.clone(),
+            node_id: id.node_id.clone(),
+            duration_micros: Some(duration_micros),
+            ..ledger::HttpResult::default()
+        };
+        match outcome {
+            Ok(response) => {
+                result.status = Some(response.status);
+                result.headers = Json::from_serialize(response.headers).ok();
+                (result.body, result.base64) = self.body(response.body);
+            }
+            Err(reason) => result.error = Some(reason.into()),
+        }
+        self.note(result)
+    }
+}
+
+/// Two requests without the fields that a secret was put into in either of them: on another machine there
+/// is none.
+fn without_secrets(recorded: Event, now: Event) -> (Event, Event) {
+    type Fields = Vec<(String, String)>;
+    let (Event::HttpCall(mut recorded), Event::HttpCall(mut now)) = (recorded.clone(), now.clone())
+    else {
+        return (recorded, now);
+    };
+    let fields = |call: &ledger::HttpCall| -> Fields {
+        let headers = call.headers.as_ref();
+        headers
+            .and_then(|headers| serde_json::from_str(headers.as_str()).ok())
+            .unwrap_or_default()
+    };
+    let both = [fields(&recorded), fields(&now)];
+    let hidden: Vec<String> = both
+        .iter()
+        .flatten()
+        .filter(|(_, value)| is_shown_secret(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    if !hidden.is_empty() {
+        let [recorded_fields, now_fields] = both.map(|fields| {
+            let mut left = fields;
+            left.retain(|(name, _)| !hidden.contains(name));
+            Json::from_serialize(&left).ok()
+        });
+        recorded.headers = recorded_fields;
+        now.headers = now_fields;
+    }
+    (recorded.into(), now.into())
+}
+
+/// A recorded end, whole, as the guest's request sees it.
+fn recalled(event: Event) -> RecalledHttp {
+    let Event::HttpResult(result) = event else {
+        return RecalledHttp::Failed(String::new());
+    };
+    let (Some(status), None) = (result.status, &result.error) else {
+        let reason = result.error.unwrap_or_default();
+        return RecalledHttp::Failed(reason.as_str().to_owned());
+    };
+    let body = result.body.unwrap_or_default();
+    let headers = result.headers.as_ref();
+    RecalledHttp::Response {
+        status,
+        headers: headers
+            .and_then(|headers| serde_json::from_str(headers.as_str()).ok())
+            .unwrap_or_default(),
+        body: match result.base64 {
+            true => STANDARD.decode(body.as_str()).unwrap_or_default(),
+            false => body.as_str().as_bytes().to_vec(),
+        },
+    }
+}

@@ -1,0 +1,407 @@
+//! Runs that were cut off and go on: the guest is run again from its beginning, and is told what is on record
+//! for as long as that lasts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::context::{Beginning, Caller, RunContext};
+use super::dispatch::Dispatch;
+use super::error::{FailedRun, ResumeError, RunError};
+use super::executor::{ExecutorError, RunProfile, Terms};
+use super::json_object::JsonObject;
+use super::replay::{Beyond, Replay};
+use super::terminal::Opened;
+use super::tool_result::{ContentBlock, ToolCallResult};
+use super::{DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
+use crate::capability::GrantSource;
+use crate::executor::{Failure, Seed};
+use crate::id::RunId;
+use crate::ledger::{
+    Origin, Recorded, Recorder, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
+    RunStatus, StoreError,
+};
+use crate::outcome::OutcomeCode;
+
+/// What stands in a ledger where a value was taken out.
+const REDACTED: &str = "[redacted:";
+
+/// How a run goes on.
+#[derive(Debug, Clone)]
+pub struct ResumeOptions {
+    /// Begin a new run instead, which repeats this one up to where this step was entered or this call made:
+    /// the id of either, as the ledger has it. The old ledger is not changed.
+    pub from_node: Option<String>,
+    /// Make calls again that may have had their effect.
+    pub retry_ambiguous: bool,
+    /// The name under which the executor has the skill, when that is not the recorded one. The component has
+    /// to be the same.
+    pub skill: Option<String>,
+    /// Limits and grants for this part of the run. Nothing of what the first caller set is kept: what it
+    /// granted has to be granted again.
+    pub terms: Terms,
+    /// Why it goes on.
+    pub reason: ResumeReason,
+    /// Bounds this part of the run as a whole.
+    pub deadline: Duration,
+}
+
+impl Default for ResumeOptions {
+    fn default() -> Self {
+        Self {
+            from_node: None,
+            retry_ambiguous: false,
+            skill: None,
+            terms: Terms::default(),
+            reason: ResumeReason::Asked,
+            deadline: DEADLINE_DEFAULT,
+        }
+    }
+}
+
+/// A run inside another that goes on with it.
+pub(super) enum Inside {
+    /// It goes on.
+    GoesOn(Box<Started>),
+    /// It had ended before.
+    Ended(Result<RunOutcome, RunError>),
+}
+
+/// A ledger that was taken up, and what it says of the beginning.
+struct TakenUp {
+    recorder: Recorder,
+    recorded: Recorded,
+    started: RunStarted,
+    origin: RunOrigin,
+    seed: Seed,
+}
+
+impl Runner {
+    /// Goes on with a run that was cut off, and waits for its answer. The caller's cancellation flows through,
+    /// as in [`Runner::run`]. Its ledger goes on after a `run_resumed`; two cannot do this at once.
+    ///
+    /// # Errors
+    /// The run was not taken up, and its ledger is as it was; or it is on record and has no answer.
+    pub async fn resume(
+        &self,
+        caller: Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<RunOutcome, RunError> {
+        let dispatch = self.begin_again(caller, run_id, options).await?;
+        dispatch.carry_out(&*self.0.executor).await
+    }
+
+    /// As [`Runner::resume`], and returns once `run_resumed` is durable, as [`Runner::start`] does.
+    ///
+    /// # Errors
+    /// The run was not taken up, and its ledger is as it was.
+    pub async fn start_resume(
+        &self,
+        caller: Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<Started, RunError> {
+        let dispatch = self.begin_again(caller.detached(), run_id, options);
+        Ok(self.carry_on(dispatch.await?))
+    }
+
+    /// Goes on with a run inside another that goes on.
+    pub(super) async fn resume_inside(
+        &self,
+        caller: Caller,
+        run_id: &RunId,
+        parent: &RunContext,
+        options: StartOptions,
+    ) -> Result<Inside, RunError> {
+        let retry_ambiguous = parent.replay().is_some_and(Replay::retry_ambiguous);
+        let resumed = self.begin_again(
+            caller.detached(),
+            run_id,
+            ResumeOptions {
+                retry_ambiguous,
+                terms: options.terms,
+                reason: ResumeReason::Parent,
+                ..ResumeOptions::default()
+            },
+        );
+        match resumed.await {
+            Ok(dispatch) => Ok(Inside::GoesOn(Box::new(self.carry_on(dispatch)))),
+            Err(RunError::NotResumed(ResumeError::Ledger {
+                source: StoreError::Ended { .. },
+                ..
+            })) => Ok(Inside::Ended(self.recorded_outcome(run_id)?)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a run ended that has ended, as its caller was told.
+    fn recorded_outcome(
+        &self,
+        run_id: &RunId,
+    ) -> Result<Result<RunOutcome, RunError>, ResumeError> {
+        let store = self.store();
+        let failed = |source| ResumeError::Ledger {
+            run_id: run_id.clone(),
+            source,
+        };
+        let recorded = store.recorded(run_id).map_err(failed)?;
+        let (_, started_at) = recorded.started().map_err(failed)?;
+        let completed = recorded.completed().map_err(failed)?;
+        let completed = completed.ok_or_else(|| ResumeError::NotRecorded {
+            run_id: run_id.clone(),
+            what: "end",
+        })?;
+        let head = store.summary(run_id).map_err(failed)?.head;
+        let duration_micros = completed.duration_micros.unwrap_or_default();
+        Ok(outcome(run_id, completed).map(|(code, result)| RunOutcome {
+            run_id: run_id.clone(),
+            started_at,
+            code,
+            result,
+            hint: None,
+            duration_micros,
+            head,
+        }))
+    }
+
+    /// Everything up to the durable `run_resumed`. The ledger is as it was when this fails.
+    async fn begin_again(
+        &self,
+        caller: Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<Dispatch, RunError> {
+        let inner = &self.0;
+        let work = inner.work.token();
+        let asked = inner.clock.stopwatch();
+        if self.is_shutting_down() {
+            return Err(RunError::ShuttingDown);
+        }
+        let taken_up = self.take_up(run_id, &options).await?;
+        let TakenUp {
+            recorder,
+            recorded,
+            started,
+            origin,
+            seed,
+        } = taken_up;
+        let run_id = recorder.run_id();
+        let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
+        let mut profile = inner.executor.profile(&skill, &options.terms)?;
+        check_component(run_id, &skill, &started, &profile)?;
+        check_grants(run_id, &started, &options.terms)?;
+        profile.environment = environment(&started, &profile);
+        let caller = caller.of_recorded(started.parent_run_id.clone());
+        let ticket = self.admit(&caller, &profile)?;
+        let input = JsonObject::parse(started.input.as_str());
+        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
+        let wall_time_ms = wall_time_ms(&caller, &profile);
+        let resumed = RunResumed {
+            attempt: recorder.state().resumptions().saturating_add(1),
+            reason: options.reason,
+            wall_time_ms: Some(wall_time_ms),
+            retry_ambiguous: options.retry_ambiguous,
+            component_digest: profile.component_digest.clone(),
+            trace_id: caller.trace_id().map(str::to_owned),
+        };
+        let appended = recorder.record_durable(Origin::Host, &resumed.into());
+        let appended = appended
+            .await
+            .map_err(|source| RunError::LedgerUnavailable {
+                run_id: run_id.clone(),
+                source,
+            })?;
+        let beyond = Beyond::GoOn {
+            retry_ambiguous: options.retry_ambiguous,
+        };
+        let opened = Opened::again(recorder.clone(), inner.shutdown.clone(), work);
+        let started_at = origin.started_at;
+        Ok(Dispatch {
+            cx: RunContext::new(
+                self.clone(),
+                recorder,
+                caller,
+                profile,
+                Beginning {
+                    seed,
+                    origin,
+                    began_at: appended.time,
+                    wall_time: Duration::from_millis(wall_time_ms),
+                    deadline: options.deadline,
+                    replay: Some(Replay::new(recorded, beyond)),
+                },
+            ),
+            opened,
+            started_at,
+            ticket,
+            skill,
+            input,
+            asked,
+            shutdown: inner.shutdown.clone(),
+        })
+    }
+
+    /// Takes up the ledger of a run, or makes one that repeats its beginning.
+    async fn take_up(
+        &self,
+        run_id: &RunId,
+        options: &ResumeOptions,
+    ) -> Result<TakenUp, ResumeError> {
+        let failed = |source| ResumeError::Ledger {
+            run_id: run_id.clone(),
+            source,
+        };
+        let store = self.store();
+        let taken_up = match &options.from_node {
+            None => store.take_up(run_id).await.map_err(failed)?,
+            Some(node) => {
+                let recorded = store.recorded(run_id).map_err(failed)?;
+                let until = recorded.find(node).map_err(failed)?;
+                let until = until.ok_or_else(|| ResumeError::NoSuchNode {
+                    run_id: run_id.clone(),
+                    node: node.clone(),
+                })?;
+                let skill = options.skill.clone();
+                let (started, _) = recorded.started().map_err(failed)?;
+                let skill = skill.unwrap_or_else(|| started.skill.clone());
+                // Before a ledger is made of which nothing will come.
+                if let Ok(profile) = self.0.executor.profile(&skill, &options.terms) {
+                    check_component(run_id, &skill, &started, &profile)?;
+                }
+                check_grants(run_id, &started, &options.terms)?;
+                let copied = store.copy(recorded, RunId::generate(), until.seq);
+                copied.await.map_err(failed)?
+            }
+        };
+        let (recorder, recorded) = taken_up;
+        let (started, started_at) = recorded.started().map_err(failed)?;
+        let seed = started.seed.as_deref().and_then(parse_seed);
+        Ok(TakenUp {
+            origin: started.origin.clone().unwrap_or_else(|| RunOrigin {
+                run_id: recorded.run_id().clone(),
+                started_at,
+            }),
+            seed: seed.ok_or_else(|| not_recorded(run_id, "seed"))?,
+            recorder,
+            recorded,
+            started,
+        })
+    }
+}
+
+fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {
+    ResumeError::NotRecorded {
+        run_id: run_id.clone(),
+        what,
+    }
+}
+
+/// How a run ended, as its caller was told.
+fn outcome(
+    run_id: &RunId,
+    completed: RunCompleted,
+) -> Result<(OutcomeCode, ToolCallResult), RunError> {
+    let error = completed.error.unwrap_or_default();
+    let text = error.as_str().to_owned();
+    let code = completed.code.unwrap_or(OutcomeCode::Internal);
+    match (completed.status, code) {
+        (RunStatus::Ok, _) => {
+            let output = completed.output.unwrap_or_default();
+            Ok((OutcomeCode::Ok, ToolCallResult::json(output)))
+        }
+        (RunStatus::Error, OutcomeCode::SkillError) => Ok((
+            code,
+            ToolCallResult {
+                content: vec![ContentBlock::Text { text }],
+                structured_content: None,
+                is_error: true,
+            },
+        )),
+        (RunStatus::Cancelled, _) => Err(RunError::Cancelled {
+            run_id: run_id.clone(),
+        }),
+        _ => Err(RunError::Failed(FailedRun {
+            run_id: run_id.clone(),
+            error: ExecutorError::Failed(Failure::new(code, text)),
+        })),
+    }
+}
+
+fn check_component(
+    run_id: &RunId,
+    skill: &str,
+    started: &RunStarted,
+    profile: &RunProfile,
+) -> Result<(), ResumeError> {
+    if started.component_digest == profile.component_digest {
+        return Ok(());
+    }
+    let or_none = |digest: &Option<String>| digest.clone().unwrap_or_else(|| "absent".to_owned());
+    Err(ResumeError::ComponentChanged {
+        run_id: run_id.clone(),
+        skill: skill.to_owned(),
+        recorded: or_none(&started.component_digest),
+        now: or_none(&profile.component_digest),
+    })
+}
+
+/// Checks that what the first caller granted is granted again. A ledger is no place to take it from: whoever
+/// can write one could grant anything.
+fn check_grants(run_id: &RunId, started: &RunStarted, terms: &Terms) -> Result<(), ResumeError> {
+    #[derive(serde::Deserialize)]
+    struct Granted {
+        capability: String,
+        source: String,
+    }
+    #[derive(serde::Deserialize, Default)]
+    struct Policy {
+        #[serde(default)]
+        granted: Vec<Granted>,
+    }
+    let policy = started.policy.as_ref();
+    let policy = policy.and_then(|policy| serde_json::from_str::<Policy>(policy.as_str()).ok());
+    let by_call = GrantSource::Call.to_string();
+    let again: Vec<String> = terms.grants.iter().map(ToString::to_string).collect();
+    let mut missing = policy.unwrap_or_default().granted;
+    missing.retain(|grant| grant.source == by_call && !again.contains(&grant.capability));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ResumeError::GrantsMissing {
+        run_id: run_id.clone(),
+        grants: missing.into_iter().map(|grant| grant.capability).collect(),
+    })
+}
+
+/// The variables that the guest found when it began. Where the ledger must not have a value, it is the one of
+/// today.
+fn environment(started: &RunStarted, profile: &RunProfile) -> Arc<[(String, String)]> {
+    let recorded = started.environment.as_ref();
+    let recorded: Vec<(String, String)> = recorded
+        .and_then(|recorded| serde_json::from_str(recorded.as_str()).ok())
+        .unwrap_or_default();
+    let today = |name: &str| {
+        let mut variables = profile.environment.iter();
+        let found = variables.find(|(found, _)| found == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let variables = recorded.into_iter().filter_map(|(name, value)| {
+        let value = match value.contains(REDACTED) {
+            true => today(&name)?,
+            false => value,
+        };
+        Some((name, value))
+    });
+    variables.collect()
+}
+
+fn parse_seed(hex: &str) -> Option<Seed> {
+    let mut seed = Seed::default();
+    if hex.len() != seed.len() * 2 || !hex.is_ascii() {
+        return None;
+    }
+    for (at, byte) in seed.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(at * 2..at * 2 + 2)?, 16).ok()?;
+    }
+    Some(seed)
+}
