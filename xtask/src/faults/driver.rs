@@ -131,8 +131,13 @@ impl Driver {
     }
 
     /// Keeps what a promise was broken in, for whoever looks for the cause.
-    pub(super) fn keep(&self, ledgers: &Path) -> Result<()> {
-        let kept = self.folder.join("broken");
+    fn keep(&self, ledgers: &Path) -> Result<()> {
+        self.keep_as("broken", ledgers)
+    }
+
+    /// As [`Driver::keep`], under a name, in place of what is kept under that.
+    pub(super) fn keep_as(&self, name: &str, ledgers: &Path) -> Result<()> {
+        let kept = self.folder.join(name);
         empty(&kept)?;
         for entry in fs::read_dir(ledgers)? {
             let entry = entry?;

@@ -38,6 +38,9 @@ const LINES_MAX: u64 = 12;
 const SHOWN_MAX: usize = 5;
 const SHOWN_CHARS_MAX: usize = 1000;
 
+/// Runs that are kept at most. Protects the disk.
+const KEPT_MAX: usize = 50;
+
 /// One line of the table.
 #[derive(Default)]
 struct Row {
@@ -54,6 +57,8 @@ struct Campaign<'a> {
     place: Place,
     chance: Chance,
     tally: Tally,
+    /// Runs that were kept because something was wrong with them.
+    kept: usize,
 }
 
 /// Kills runs at least so often, prints a table, and answers how many violations there were.
@@ -67,6 +72,7 @@ pub(super) fn kill_and_resume(driver: &Driver, kills: usize) -> Result<usize> {
         place: Place::new(&home, &target_folder().join("debug/skillrun"), url)?,
         chance: Chance::new(SEED),
         tally: Tally::default(),
+        kept: 0,
     };
     say(&format!("  seed {SEED}, at least {kills} kills"))?;
     let mut rows = Vec::new();
@@ -180,9 +186,20 @@ impl Campaign<'_> {
                 let shown: String = violation.chars().take(SHOWN_CHARS_MAX).collect();
                 complain(&format!("  {shown}"));
             }
-            self.driver.keep(&self.place.runs())?;
+            self.keep()?;
         }
         Ok(done.killed_at)
+    }
+
+    /// Keeps the ledgers of a run with which something is wrong, and says where.
+    fn keep(&mut self) -> Result<()> {
+        if self.kept < KEPT_MAX {
+            self.kept += 1;
+            let name = format!("broken-{}", self.kept);
+            self.driver.keep_as(&name, &self.place.runs())?;
+            complain(&format!("  kept as target/faults/{name}"));
+        }
+        Ok(())
     }
 
     /// I1 to I7, by the checker of all parts.

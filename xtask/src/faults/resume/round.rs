@@ -15,7 +15,7 @@ use super::wait::Looks;
 /// The id of every run that is started here; each is the only one of its home.
 const RUN_ID: &str = "run_0190a0a0a0a070008000000000000001";
 /// Processes that a run may take. Protects the command from a run that is never done.
-const PROCESSES_MAX: usize = 30;
+const PROCESSES_MAX: usize = 12;
 const SIGKILL: i32 = 9;
 
 /// When a process is killed.
