@@ -18,6 +18,8 @@ pub(crate) const EVENT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 /// What a line of the ledger takes beside the guest's text, so that a flood of empty ones ends too.
 const EVENT_OVERHEAD_BYTES: u64 = 256;
+/// The place of one thing that was waited for and is ready.
+const POLL_PLACE_BYTES: u64 = 8;
 const LOG_OVERHEAD_BYTES: u64 = 64;
 const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
 /// Refused calls of a run that are recorded one by one; further ones are counted. Protects the ledger,
@@ -171,6 +173,20 @@ impl GuestRecord {
         })
     }
 
+    /// Takes what the record of a wait for so many things needs, whatever comes of it and whether it is
+    /// written or read. As with steps, its line is one event, and only what makes it longer is counted.
+    pub(crate) fn take_poll(&self, waited_for: usize) -> Result<(), LimitReached> {
+        let places = u64::try_from(waited_for).unwrap_or(u64::MAX);
+        let bytes = places.saturating_mul(POLL_PLACE_BYTES);
+        self.budget.take(LimitKey::GuestEventBytes, bytes)?;
+        self.budget.take(LimitKey::GuestEvents, 1)
+    }
+
+    /// Puts on record what came of a wait.
+    pub(crate) fn polled(&self, ready: &[u32], waited: &Stopwatch) -> Result<(), RecordRefused> {
+        self.host.polled(ready, waited.elapsed_micros())
+    }
+
     pub(crate) fn denied(&self, denial: Denial<'_>) {
         let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
         let last = format!("{capability}: {}", denial.rule);
@@ -265,8 +281,9 @@ fn texts(event: GuestEvent<'_>) -> ([&str; 2], &str) {
     }
 }
 
-/// A step that was entered. Dropped while open, it is recorded as failed, also when the guest trapped
-/// and its resources went with the store.
+/// A step that was entered. One that is still open when the guest lets go of it, or when the guest's call
+/// ended, is recorded as failed. Dropped in mid-work with all that is the guest's, it leaves no trace: a
+/// run that goes on from its record comes to the end of the step yet.
 #[expect(
     unreachable_pub,
     reason = "the generated bindings export it again, inside this crate"
@@ -289,12 +306,6 @@ impl Node {
                 .host
                 .exit(&self.id, self.entered.elapsed_micros(), success);
         }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.end(false);
     }
 }
 

@@ -27,6 +27,7 @@ mod load_error;
 mod operation;
 mod program;
 mod provided;
+mod run_clock;
 mod run_host;
 mod state;
 mod stdio;

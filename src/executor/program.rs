@@ -153,7 +153,6 @@ impl Program {
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
         let finished = store.data_mut().finish();
-        // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
         let ended = ended??;
         fuel?;

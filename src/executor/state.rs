@@ -1,5 +1,6 @@
 //! What one instance's host functions work on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,11 +11,12 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use super::bindings::skillrun::skill::types::HostError;
 use super::failure::Failure;
 use super::files::Files;
-use super::guest_record::GuestRecord;
+use super::guest_record::{GuestRecord, Node};
 use super::host::llm::Completion;
 use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::provided::CallError;
+use super::run_clock::RunClock;
 use super::run_host::{Denial, LogOrigin, RecordRefused};
 use super::stdio::LineStream;
 use super::wasi;
@@ -68,6 +70,8 @@ pub(crate) struct HostState {
     pub(crate) record: Arc<GuestRecord>,
     /// Steps and streams that the guest holds.
     pub(crate) table: ResourceTable,
+    /// Which of the things that the guest can wait for are timers, by their place in the table.
+    pub(crate) timers: BTreeSet<u32>,
     /// Bounds memories and tables.
     pub(crate) limiter: MemoryLimiter,
     /// The folders of the run and what of them the guest holds.
@@ -101,6 +105,7 @@ impl HostState {
             None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
         };
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
+        let clock = RunClock::new(Arc::clone(&record));
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
         table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
@@ -110,8 +115,9 @@ impl HostState {
         Ok(Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
+            timers: BTreeSet::new(),
             fuel_left: record.budget().remaining(LimitKey::Fuel),
-            wasi: wasi::context(&stdout, &stderr, origins),
+            wasi: wasi::context(&stdout, &stderr, &clock, origins),
             files,
             http,
             outgoing,
@@ -201,8 +207,9 @@ impl HostState {
         self.stdout.captured()
     }
 
-    /// Puts on record what the guest left open when it ended: answers of models that it did not read to
-    /// their end, the last lines of the standard streams, the count of dropped ones.
+    /// Puts on record what the guest left open when its call ended: answers of models that it did not
+    /// read to their end, the last lines of the standard streams, the count of dropped ones, the steps.
+    /// A call that is given up in mid-work does not come here, since its run may go on from its record.
     ///
     /// # Errors
     /// What an answer took goes beyond a limit.
@@ -211,6 +218,7 @@ impl HostState {
         self.stdout.finish();
         self.stderr.finish();
         self.record.finish();
+        self.end_nodes();
         given_up
     }
 
@@ -224,6 +232,13 @@ impl HostState {
             }
         }
         ended
+    }
+
+    fn end_nodes(&mut self) {
+        let held = self.table.iter_mut();
+        for node in held.filter_map(|held| held.downcast_mut::<Node>()) {
+            node.end(false);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod hostile;
 mod http;
 mod network;
 mod provided;
+mod time;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,6 +37,10 @@ enum Verb {
     Emit { name: String, payload: String },
     /// Enters steps within steps; the innermost is dropped without an end.
     Nodes { names: Vec<String> },
+    /// Does something else within a step.
+    InNode { name: String, then: Box<Verb> },
+    /// Looks at both clocks, or waits.
+    Time(time::Wanted),
     /// Reads clocks and randomness.
     Ambient {},
     /// Waits on the monotonic clock.
@@ -104,6 +109,12 @@ enum Verb {
     Calls { calls: Vec<provided::Call> },
     /// Makes one such call and gives up when it is refused.
     Insist { on: provided::Call },
+    /// Writes the body of a request piece by piece, and tells how much it was allowed each time.
+    HttpPieces {
+        url: String,
+        bytes: usize,
+        give_up: bool,
+    },
     /// Asks for the addresses of a name.
     LookUp { name: String },
     /// Says lines to a model, one after the other, and calls the tools that it asks for.
@@ -135,6 +146,11 @@ impl Skill for Probe {
             }
             Verb::Emit { name, payload } => Ok(emit(name, payload)),
             Verb::Nodes { names } => Ok(nodes(&names)),
+            Verb::InNode { name, then } => {
+                let _node = recorder::Node::new(&name);
+                Self::run(*then)
+            }
+            Verb::Time(wanted) => Ok(time::make(wanted)),
             Verb::Ambient {} => Ok(host_calls::ambient()),
             Verb::Sleep { ms } => {
                 std::thread::sleep(std::time::Duration::from_millis(ms));
@@ -179,6 +195,11 @@ impl Skill for Probe {
             Verb::HttpLeave { url, drop } => http::leave(&url, drop),
             Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
             Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
+            Verb::HttpPieces {
+                url,
+                bytes,
+                give_up,
+            } => Ok(http::pieces(&url, bytes, give_up)),
             Verb::Calls { calls } => Ok(provided::make(calls)),
             Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),

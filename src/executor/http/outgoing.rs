@@ -27,7 +27,9 @@ use crate::outcome::OutcomeCode;
 /// request has its place among those that are carried out, so that one that waits, or is never handed in,
 /// takes 32 KiB and as much for its fields. It is two of the guest's resources: what all of them take is
 /// bounded by `resources`, at 32 KiB for each. Protects the host's heap from a guest that makes many.
-const WRITE_BYTES_MAX: usize = 16 * 1024;
+pub(super) const WRITE_BYTES_MAX: usize = 16 * 1024;
+/// Writes into the body of a request that are kept until somebody takes them up.
+pub(super) const WRITES_KEPT: usize = 2;
 
 /// The requests of one run. They end with it: what is dropped with this is neither sent nor waited for.
 pub(crate) struct Outgoing(Arc<Requests>);
@@ -123,6 +125,11 @@ impl WasiHttpHooks for Outgoing {
         Arc::new(|name| {
             DEFAULT_FORBIDDEN_HEADERS.contains(name) || matches!(*name, TE | TRAILER | EXPECT)
         })
+    }
+
+    // One more than it says is kept.
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        WRITES_KEPT - 1
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {

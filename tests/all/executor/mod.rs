@@ -4,6 +4,8 @@ mod artifacts;
 mod call;
 mod load;
 mod operations;
+mod time;
+mod timed_host;
 
 use std::sync::Arc;
 

@@ -265,6 +265,29 @@ fn the_body_of_a_request_is_bounded_and_never_sent_in_part() {
     assert_eq!(seen[0].body.len(), 100_000);
 }
 
+/// How fast a body is taken up, and whether it still is, does not show: it would differ from run to run.
+#[test]
+fn what_may_be_written_follows_from_what_the_guest_did() {
+    let server = Server::answering(ok(""));
+    let home = granted(
+        &[&server.net("/#POST")],
+        "[limits]\nhttp_request_bytes = 100_000",
+    );
+    for give_up in [false, true] {
+        let verb = json!({ "verb": "http_pieces", "url": server.url("/"), "bytes": 16_384, "give_up": give_up });
+        let (document, exit) = probe(&home, &verb);
+        assert_eq!(exit, 0, "{document}");
+        let (most, output) = (16_384, &document["output"]);
+        // Seven pieces are more than the bound: one that is left over is no longer asked for.
+        let allowed = [most, most, 0, most, 0, most, 0, most, 0, most, 0, most];
+        assert_eq!(output["allowed"], json!(allowed), "{document}");
+        assert_eq!(output["finished"], true);
+        let got = output["got"].as_str().unwrap_or_default();
+        assert_eq!(got.contains("HttpRequestBodySize"), !give_up, "{document}");
+    }
+    assert_eq!(server.seen().len(), 0);
+}
+
 #[test]
 fn a_body_that_does_not_end_as_it_should_is_not_sent() {
     let server = Server::answering(ok(""));
