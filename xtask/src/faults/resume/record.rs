@@ -46,6 +46,9 @@ pub(super) fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
+/// The code of a run that met a call of which nobody knows whether it had its effect.
+pub(super) const AMBIGUOUS: &str = "ambiguous_call";
+
 /// Counts lines while ledgers grow, and reads no byte twice.
 pub(super) struct Growth {
     folder: PathBuf,
@@ -220,10 +223,12 @@ impl Record {
             let input = started.map(|started| member(started, "input").to_string());
             for event in events {
                 let kind = member(event, "type").as_str().unwrap_or_default();
-                if !ONCE.contains(&kind) {
+                let payload = member(event, "payload");
+                // That a run cannot go on by itself is said each time, and is no part of what it does.
+                let is_halt = member(payload, "code") == AMBIGUOUS;
+                if !ONCE.contains(&kind) || is_halt {
                     continue;
                 }
-                let payload = member(event, "payload");
                 let said = MEMBERS
                     .iter()
                     .filter_map(|member| Some(format!("{member}={}", payload.get(member)?)));

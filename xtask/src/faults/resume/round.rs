@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::place::{Effects, Moment, Place};
-use super::record::{Called, Growth, Record, member};
+use super::record::{AMBIGUOUS, Called, Growth, Record, member};
 use super::scenario::Scenario;
 use super::wait::Looks;
 
@@ -324,9 +324,7 @@ impl Round<'_> {
                 self.ended(end, is_killed)?;
                 return Ok(true);
             }
-            (Some("run_completed"), Some("interrupted"))
-                if member(end, "code") == "ambiguous_call" =>
-            {
+            (Some("run_completed"), Some("interrupted")) if member(end, "code") == AMBIGUOUS => {
                 self.done.ambiguous += 1;
                 self.is_ambiguous = true;
                 let open = |call: &Called| !call.is_over && call.effect == "write";
