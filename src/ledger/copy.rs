@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::create::create;
 use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
 use super::replay::Recorded;
-use super::store::{create, read_record};
+use super::store::read_record;
 use crate::id::RunId;
 
 /// See [`Store::copy`](super::Store::copy).
