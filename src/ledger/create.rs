@@ -112,3 +112,42 @@ fn sync_name(shelf: &Shelf, run_id: &RunId) -> Result<(), StoreError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_that_somebody_passes_by_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let file = folder.create_new("a").unwrap();
+        let passer = folder.open_append("a").unwrap();
+        assert!(lock::try_exclusive(&passer).unwrap());
+        std::thread::scope(|scope| {
+            let owned = scope.spawn(|| own(&folder, "a", &file));
+            let inode = rustix::fs::fstat(&passer).unwrap().st_ino;
+            let waits = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
+            while !owned.is_finished() {
+                let locks = std::fs::read_to_string("/proc/locks").unwrap();
+                if locks.lines().any(waits) {
+                    break;
+                }
+            }
+            drop(passer);
+            owned.join().unwrap().unwrap();
+        });
+        let other = folder.open_append("a").unwrap();
+        assert!(!lock::try_exclusive(&other).unwrap());
+    }
+
+    #[test]
+    fn a_new_file_that_somebody_else_wrote_to_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let file = folder.create_new("a").unwrap();
+        assert!(is_ours(&folder, "a", &file).unwrap());
+        std::fs::write(dir.path().join("a"), "{}\n").unwrap();
+        assert!(!is_ours(&folder, "a", &file).unwrap());
+    }
+}

@@ -498,30 +498,6 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_that_somebody_passes_by_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
-        let file = folder.create_new("a").unwrap();
-        let passer = folder.open_append("a").unwrap();
-        assert!(lock::try_exclusive(&passer).unwrap());
-        std::thread::scope(|scope| {
-            let owned = scope.spawn(|| own(&folder, "a", &file));
-            let inode = rustix::fs::fstat(&passer).unwrap().st_ino;
-            let waits = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
-            while !owned.is_finished() {
-                let locks = std::fs::read_to_string("/proc/locks").unwrap();
-                if locks.lines().any(waits) {
-                    break;
-                }
-            }
-            drop(passer);
-            owned.join().unwrap().unwrap();
-        });
-        let other = folder.open_append("a").unwrap();
-        assert!(!lock::try_exclusive(&other).unwrap());
-    }
-
-    #[test]
     fn ids_of_both_systems_name_their_time() {
         let at = |id: &str| start_millis(&id.parse().unwrap());
         assert_eq!(

@@ -2,7 +2,8 @@
 
 The effect of a call is one line that is appended to the file EFFECTS and synced: the tool's name and the
 arguments, as JSON. With MOMENT, `before` or `after`, it kills the process that started it in the N-th call
-that it gets: before the effect, or after the effect and before the answer. While it lives it holds a shared
+that it gets: before the effect, or after the effect and before the answer; the tool `fatal` always does the
+latter. While it lives it holds a shared
 lock on EFFECTS, so that whoever gets an exclusive one knows that no effect is still to come.
 """
 
@@ -18,6 +19,7 @@ MOMENT, NUMBER = (sys.argv[2], int(sys.argv[3])) if len(sys.argv) > 2 else ("", 
 STARTED_BY = os.getppid()
 # What a repetition of each tool would do, as its annotations say.
 TOOLS = {
+    "fatal": {"readOnlyHint": True},
     "idempotent": {"idempotentHint": True},
     "read": {"readOnlyHint": True},
     "search": {"readOnlyHint": True},
@@ -31,8 +33,8 @@ def send(**message):
     sys.stdout.flush()
 
 
-def end_the_caller(moment, number):
-    if (moment, number) == (MOMENT, NUMBER):
+def end_the_caller(name, moment, number):
+    if (moment, number) == (MOMENT, NUMBER) or (name, moment) == ("fatal", "after"):
         os.kill(STARTED_BY, signal.SIGKILL)
         # Nobody is left to be answered.
         os._exit(0)
@@ -40,10 +42,10 @@ def end_the_caller(moment, number):
 
 def call(number, name, arguments):
     text = json.dumps({"tool": name, "arguments": arguments}, sort_keys=True)
-    end_the_caller("before", number)
+    end_the_caller(name, "before", number)
     os.write(EFFECTS, f"{text}\n".encode())
     os.fsync(EFFECTS)
-    end_the_caller("after", number)
+    end_the_caller(name, "after", number)
     return {"content": [{"type": "text", "text": f"did {text}"}]}
 
 
