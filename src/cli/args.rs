@@ -205,8 +205,13 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run that was cut off, from its ledger; or begin a new one from a step of it.
     Resume(ResumeArgs),
-    /// Close runs that were cut off, as interrupted.
-    Recover,
+    /// Close runs that were cut off, as interrupted; or go on with them.
+    Recover {
+        /// Go on with every run that was cut off, interrupted or suspended, as runs.on_restart says, and wait
+        /// for their ends.
+        #[arg(long)]
+        resume: bool,
+    },
     /// Remove runs that ended, by age, number or size.
     Prune(PruneArgs),
 }

@@ -51,12 +51,13 @@ pub(crate) struct GuestRecord {
     lines_dropped: AtomicU64,
     /// The limit for which the first line was dropped.
     dropped_for: OnceLock<LimitReached>,
-    /// Host calls that were refused by policy. One is enough to turn an error of the guest that says so
-    /// into the outcome `denied`.
+    /// Host calls that were refused by policy before they had an id.
     denials: AtomicU64,
     /// The capability for which the first denial was not recorded.
     denial_counted: OnceLock<String>,
     was_rejected: AtomicBool,
+    /// What was refused last. One refusal is enough to turn an error of the guest that says so into the
+    /// outcome `denied`.
     last_denial: Mutex<Option<String>>,
     /// What the guest's language runtime said about a panic, if it did.
     panic: Mutex<Option<String>>,
@@ -148,7 +149,7 @@ impl GuestRecord {
             self.host.logs_dropped(lines, reached);
         }
         if let Some(capability) = self.denial_counted.get() {
-            let calls = self.denials.swap(1, Ordering::Relaxed);
+            let calls = self.denials.swap(0, Ordering::Relaxed);
             self.host.denied(Denial {
                 capability,
                 rule: "refused like those before, and only counted",
@@ -187,14 +188,23 @@ impl GuestRecord {
         self.host.polled(ready, waited.elapsed_micros())
     }
 
-    pub(crate) fn denied(&self, denial: Denial<'_>) {
-        let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
-        let last = format!("{capability}: {}", denial.rule);
+    /// Notes a refusal that is on record.
+    pub(crate) fn note_denial(&self, capability: &str, rule: &str) {
+        let capability = cut(capability, DENIED_NAME_BYTES_MAX);
+        let last = format!("{capability}: {rule}");
         *self
             .last_denial
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(last);
-        if self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
+    }
+
+    /// Puts a refusal on record. One of a call with an id always gets there: a replay looks for it, and
+    /// its room was taken with that of the call.
+    pub(crate) fn denied(&self, denial: Denial<'_>) {
+        self.note_denial(denial.capability, denial.rule);
+        let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
+        let is_counted = denial.call_id.is_none();
+        if is_counted && self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
             self.denial_counted.get_or_init(|| capability.to_owned());
             return;
         }
@@ -223,7 +233,7 @@ impl GuestRecord {
     }
 
     pub(crate) fn was_denied(&self) -> bool {
-        self.denials.load(Ordering::Relaxed) > 0
+        self.last_denial().is_some()
     }
 
     /// Keeps what a language runtime says about a panic.

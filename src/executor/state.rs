@@ -9,11 +9,10 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::bindings::skillrun::skill::types::HostError;
-use super::failure::Failure;
 use super::files::Files;
 use super::guest_record::{GuestRecord, Node};
 use super::host::llm::Completion;
-use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
+use super::http::{FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::provided::CallError;
 use super::run_clock::RunClock;
@@ -66,6 +65,9 @@ impl Origins {
 
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
 pub(crate) struct HostState {
+    /// Its requests, which end with it. They are dropped first: when what the guest holds goes, no request
+    /// is recorded as given up any more.
+    outgoing: Outgoing,
     /// The guest's way to its record.
     pub(crate) record: Arc<GuestRecord>,
     /// Steps and streams that the guest holds.
@@ -82,24 +84,20 @@ pub(crate) struct HostState {
     fuel_left: u64,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    /// Its requests, which end with it.
-    outgoing: Outgoing,
     stdout: LineStream,
     stderr: LineStream,
 }
 
 impl HostState {
-    /// The state of a run that may do what `policy` says, in the folders that were opened for it.
-    ///
-    /// # Errors
-    /// A secret that was granted is not there.
+    /// The state of a run that may do what `policy` says, in the folders that were opened for it, with
+    /// the requests of the same run.
     pub(crate) fn new(
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         files: Files,
         origins: Origins,
-        http: Arc<Client>,
-    ) -> Result<Self, Failure> {
+        outgoing: Outgoing,
+    ) -> Self {
         let stdout = match origins.invocation {
             Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
             None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
@@ -109,10 +107,9 @@ impl HostState {
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
         table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
-        let outgoing = Outgoing::new(http, Arc::clone(&policy), Arc::clone(&record))?;
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(FIELDS_BYTES_MAX);
-        Ok(Self {
+        Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
             timers: BTreeSet::new(),
@@ -125,7 +122,7 @@ impl HostState {
             stdout,
             stderr,
             record,
-        })
+        }
     }
 
     /// What the run may do.
@@ -207,14 +204,15 @@ impl HostState {
         self.stdout.captured()
     }
 
-    /// Puts on record what the guest left open when its call ended: answers of models that it did not
-    /// read to their end, the last lines of the standard streams, the count of dropped ones, the steps.
+    /// Puts on record what the guest left open when its call ended: answers of models that it did not read
+    /// to their end, requests, the last lines of the standard streams, the count of dropped ones, the steps.
     /// A call that is given up in mid-work does not come here, since its run may go on from its record.
     ///
     /// # Errors
     /// What an answer took goes beyond a limit.
     pub(crate) fn finish(&mut self) -> Result<(), LimitReached> {
         let given_up = self.give_up_answers();
+        self.outgoing.finish();
         self.stdout.finish();
         self.stderr.finish();
         self.record.finish();

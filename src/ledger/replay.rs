@@ -23,6 +23,8 @@ use super::payload::{
 };
 use super::reader::{Lines, Position};
 use super::recorder::Shelf;
+use super::scan::scan;
+use super::store::{Store, file_name, open_ledger};
 use crate::clock::Timestamp;
 use crate::id::RunId;
 
@@ -216,6 +218,39 @@ impl RecordIndex {
     }
 }
 
+impl Store {
+    /// What is on record of a run, to be replayed. It reads the ledger from its beginning to its end.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Corrupt`], or the file cannot be read.
+    pub fn recorded(&self, run_id: &RunId) -> Result<Recorded, StoreError> {
+        read_record(&self.0, run_id)
+    }
+}
+
+/// Reads what is on record of a run, whoever writes it now.
+pub(super) fn read_record(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorded, StoreError> {
+    let file = open_ledger(&shelf.folder, run_id)?;
+    let failed = |source| shelf.folder.failed("read", &file_name(run_id), source);
+    let mut index = RecordIndex::default();
+    let scanned = file.try_clone().and_then(|file| {
+        scan(run_id, file, None, &mut |record, event| {
+            index.note(record, event);
+            Ok(())
+        })
+    });
+    if let Some(corruption) = scanned.map_err(failed)?.corruption {
+        let run_id = run_id.clone();
+        return Err(StoreError::Corrupt { run_id, corruption });
+    }
+    Ok(Recorded::new(
+        Arc::clone(shelf),
+        run_id.clone(),
+        file,
+        index,
+    ))
+}
+
 impl Recorded {
     pub(super) fn new(shelf: Arc<Shelf>, run_id: RunId, file: File, index: RecordIndex) -> Self {
         Self {
@@ -349,7 +384,7 @@ impl Recorded {
     }
 
     fn unreadable(&self, source: io::Error) -> StoreError {
-        let name = super::store::file_name(&self.run_id);
+        let name = file_name(&self.run_id);
         self.shelf.folder.failed("read", &name, source)
     }
 

@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use super::abandoned::{Abandoned, close_abandoned};
 use super::blob;
 use super::bus::Bus;
-use super::copy::copy;
 use super::create::create;
 use super::error::StoreError;
 use super::event::Event;
@@ -28,8 +27,8 @@ use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::redact::{RedactError, Redactions};
-use super::replay::{RecordIndex, Recorded};
-use super::scan::{is_of_the_original_system, scan};
+use super::replay::Recorded;
+use super::scan::is_of_the_original_system;
 use super::state::Phase;
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
@@ -143,34 +142,6 @@ impl Store {
         })
         .await
         .unwrap_or(Err(StoreError::ShutDown))
-    }
-
-    /// What is on record of a run, to be replayed. It reads the ledger from its beginning to its end.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Corrupt`], or the file cannot be read.
-    pub fn recorded(&self, run_id: &RunId) -> Result<Recorded, StoreError> {
-        read_record(&self.0, run_id)
-    }
-
-    /// Starts the ledger of the new run `run_id`, which repeats the events of `source` before the one
-    /// numbered `until_seq`, with their times. Its `run_started` names where they come from.
-    ///
-    /// # Errors
-    /// As [`Store::create`], and an event of `source` cannot be read.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub async fn copy(
-        &self,
-        source: Recorded,
-        run_id: RunId,
-        until_seq: u64,
-    ) -> Result<(Recorder, Recorded), StoreError> {
-        let shelf = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || copy(&shelf, &source, run_id, until_seq))
-            .await
-            .unwrap_or(Err(StoreError::ShutDown))
     }
 
     /// What an acknowledged append promises.
@@ -415,29 +386,6 @@ pub(super) fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, Store
         },
         _ => folder.failed("open", &name, error),
     })
-}
-
-/// Reads what is on record of a run, whoever writes it now.
-pub(super) fn read_record(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorded, StoreError> {
-    let file = open_ledger(&shelf.folder, run_id)?;
-    let failed = |source| shelf.folder.failed("read", &file_name(run_id), source);
-    let mut index = RecordIndex::default();
-    let scanned = file.try_clone().and_then(|file| {
-        scan(run_id, file, None, &mut |record, event| {
-            index.note(record, event);
-            Ok(())
-        })
-    });
-    if let Some(corruption) = scanned.map_err(failed)?.corruption {
-        let run_id = run_id.clone();
-        return Err(StoreError::Corrupt { run_id, corruption });
-    }
-    Ok(Recorded::new(
-        Arc::clone(shelf),
-        run_id.clone(),
-        file,
-        index,
-    ))
 }
 
 /// The time that an id names, in milliseconds since 1970.

@@ -33,6 +33,17 @@ pub(crate) struct Wanted {
     between_bytes_ms: Option<u64>,
 }
 
+/// A request whose body is written in pieces.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pieces {
+    url: String,
+    /// Of so many bytes each.
+    bytes: usize,
+    /// The response is not waited for.
+    give_up: bool,
+}
+
 impl From<Wanted> for Request {
     fn from(wanted: Wanted) -> Self {
         let method = match wanted.method.as_deref() {
@@ -145,8 +156,8 @@ pub(crate) fn odd_body(url: &str, trailers: bool) -> Value {
 
 /// Writes a body in pieces of so many bytes until that is refused, and gives what it was allowed before and
 /// after each, and after each wait. Where it waits, the host has all the time to take up what is there.
-pub(crate) fn pieces(url: &str, bytes: usize, give_up: bool) -> Value {
-    let request = post(url);
+pub(crate) fn pieces(pieces: &Pieces) -> Value {
+    let request = post(&pieces.url);
     let Ok(body) = request.body() else {
         return json!("malformed");
     };
@@ -154,7 +165,7 @@ pub(crate) fn pieces(url: &str, bytes: usize, give_up: bool) -> Value {
         return json!("malformed");
     };
     let mut pending = handle(request, None).ok();
-    if give_up {
+    if pieces.give_up {
         pending = None;
     }
     let mut allowed = Vec::new();
@@ -167,7 +178,7 @@ pub(crate) fn pieces(url: &str, bytes: usize, give_up: bool) -> Value {
             }
             Ok(most) => {
                 allowed.push(most);
-                if stream.write(&vec![b'x'; bytes]).is_err() {
+                if stream.write(&vec![b'x'; pieces.bytes]).is_err() {
                     break;
                 }
             }

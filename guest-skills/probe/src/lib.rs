@@ -110,11 +110,7 @@ enum Verb {
     /// Makes one such call and gives up when it is refused.
     Insist { on: provided::Call },
     /// Writes the body of a request piece by piece, and tells how much it was allowed each time.
-    HttpPieces {
-        url: String,
-        bytes: usize,
-        give_up: bool,
-    },
+    HttpPieces(http::Pieces),
     /// Asks for the addresses of a name.
     LookUp { name: String },
     /// Says lines to a model, one after the other, and calls the tools that it asks for.
@@ -146,10 +142,7 @@ impl Skill for Probe {
             }
             Verb::Emit { name, payload } => Ok(emit(name, payload)),
             Verb::Nodes { names } => Ok(nodes(&names)),
-            Verb::InNode { name, then } => {
-                let _node = recorder::Node::new(&name);
-                Self::run(*then)
-            }
+            Verb::InNode { name, then } => in_node(&name, *then),
             Verb::Time(wanted) => Ok(time::make(wanted)),
             Verb::Ambient {} => Ok(host_calls::ambient()),
             Verb::Sleep { ms } => {
@@ -195,11 +188,7 @@ impl Skill for Probe {
             Verb::HttpLeave { url, drop } => http::leave(&url, drop),
             Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
             Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
-            Verb::HttpPieces {
-                url,
-                bytes,
-                give_up,
-            } => Ok(http::pieces(&url, bytes, give_up)),
+            Verb::HttpPieces(pieces) => Ok(http::pieces(&pieces)),
             Verb::Calls { calls } => Ok(provided::make(calls)),
             Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),
@@ -224,6 +213,11 @@ fn emit(name: String, payload: String) -> Value {
         Ok(seq) => json!({ "seq": seq }),
         Err(error) => json!({ "error": format!("{error:?}") }),
     }
+}
+
+fn in_node(name: &str, then: Verb) -> Result<Value, SkillError> {
+    let _node = recorder::Node::new(name);
+    Probe::run(then)
 }
 
 fn nodes(names: &[String]) -> Value {

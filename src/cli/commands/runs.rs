@@ -54,7 +54,8 @@ pub(crate) async fn runs(
             upkeep::export(&run_id, output.as_deref(), &store, printer)
         }
         RunsCommand::Resume(args) => resume::resume(args, config, store, printer).await,
-        RunsCommand::Recover => upkeep::recover(&store, printer).await,
+        RunsCommand::Recover { resume: false } => upkeep::recover(&store, printer).await,
+        RunsCommand::Recover { resume: true } => resume::all(config, store, printer).await,
         RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
     }
 }

@@ -2,19 +2,20 @@
 //!
 //! A request is normalised, held to the run's policy, collected, put on record, sent by the host to an
 //! address that was checked, and answered from the record's side of the wire: the guest sees a response
-//! when it is whole and on record. Nothing is kept between two requests: no connection, no cookie, no
+//! when it is whole and on record, and sees what is there. What a run that is replayed has on record is
+//! not sent again. Nothing is kept between two requests: no connection, no cookie, no
 //! session of TLS, no answer to a look-up. A connection that one run left open would tell the next one
 //! about it, by its speed if by nothing else.
 //!
 //! * `outgoing.rs`: the requests of one run, from the guest's call to the policy's answer.
 //! * `request_body.rs`: what the guest writes into the body of a request.
 //! * `exchange.rs`: one request that the policy allows, from its body to its response.
-//! * `calls.rs`: which requests are on record without a result, so that each gets one.
+//! * `calls.rs`: which requests are on record without a result, so that each gets one, and what it says.
 //! * `fields.rs`: header fields, bounded, with secrets put in.
 //! * `resolve.rs`: from a granted name to addresses that may be connected to.
 //! * `unread.rs`: what of responses the host keeps for the guest, bounded.
 //! * `wire.rs`: connecting, TLS and one HTTP/1.1 exchange.
-//! * `error.rs`: why there is no response, for the guest and for the record.
+//! * `error.rs`: why there is no response, for the guest and for the record, from which it is read again.
 
 mod calls;
 mod error;
@@ -24,6 +25,8 @@ mod head;
 mod outgoing;
 mod request_body;
 mod resolve;
+#[cfg(test)]
+mod tests;
 mod unread;
 mod wire;
 

@@ -121,5 +121,6 @@ fn call(verb: &str, limits: Limits) -> Call {
         environment: Arc::default(),
         operation: None,
         input: verb.to_owned(),
+        record_only: false,
     }
 }

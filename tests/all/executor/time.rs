@@ -254,9 +254,12 @@ async fn steps_are_left_when_the_call_ends_and_not_when_it_is_given_up() {
     let host = Arc::new(TimedHost::new([]));
     let verb = within(json!({ "verb": "sleep", "ms": 20_000 }));
     let mut going = Box::pin(program.call(timed(&verb, &host, &[])));
-    tokio::select! {
-        ended = &mut going => panic!("it cannot end: {ended:?}"),
-        () = tokio::time::sleep(ms(10_000)) => {}
+    while !host.is_in_step() {
+        tokio::select! {
+            biased;
+            ended = &mut going => panic!("it cannot end: {ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
     }
     drop(going);
     assert_eq!(host.exits(), []);

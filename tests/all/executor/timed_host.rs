@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -26,6 +27,7 @@ pub(super) struct TimedHost {
     time: Mutex<Time>,
     record: Mutex<VecDeque<Waited>>,
     polls: Mutex<Vec<Waited>>,
+    entered: AtomicBool,
     exits: Mutex<Vec<(String, bool)>>,
     /// The record has something else where the next wait is.
     pub(super) differs: bool,
@@ -56,6 +58,7 @@ impl TimedHost {
             }),
             record: Mutex::new(record.into()),
             polls: Mutex::default(),
+            entered: AtomicBool::new(false),
             exits: Mutex::default(),
             differs: false,
         }
@@ -71,6 +74,11 @@ impl TimedHost {
     /// What became of the waits that were on no record.
     pub(super) fn polls(&self) -> Vec<Waited> {
         self.polls.lock().unwrap().clone()
+    }
+
+    /// Whether a step was entered.
+    pub(super) fn is_in_step(&self) -> bool {
+        self.entered.load(Ordering::Relaxed)
     }
 
     /// The steps that were left.
@@ -147,6 +155,7 @@ impl RunHost for TimedHost {
     fn logs_dropped(&self, _lines: u64, _limit: LimitReached) {}
 
     fn enter(&self, name: &str) -> Result<String, RecordRefused> {
+        self.entered.store(true, Ordering::Relaxed);
         Ok(name.to_owned())
     }
 
@@ -177,10 +186,17 @@ impl RunHost for TimedHost {
         self.nothing.http_call(id, request)
     }
 
+    fn redact_http(
+        &self,
+        end: Result<HttpResponse, String>,
+    ) -> Result<Result<HttpResponse, String>, RecordRefused> {
+        self.nothing.redact_http(end)
+    }
+
     fn http_result(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        outcome: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
         self.nothing.http_result(id, outcome, duration_micros)

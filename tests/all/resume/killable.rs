@@ -7,7 +7,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use skillrun_test_artifacts::Guest;
 
 use crate::harness::{Home, Ran, Running, eventually};
 use crate::wit::triage::Model;
@@ -30,10 +29,6 @@ pub(super) struct Killable {
 }
 
 impl Killable {
-    pub(super) fn new(guests: &[Guest], skill: &str, more: &str) -> Self {
-        Self::of(Home::new(guests), skill, more)
-    }
-
     /// In a home in which the skill is installed already.
     pub(super) fn of(home: Home, skill: &str, more: &str) -> Self {
         let killable = Self {
@@ -111,7 +106,9 @@ default = "local/small"
 
     pub(super) fn start(&self, run_id: &str, input: &Value) -> Running {
         let (skill, input) = (self.skill.as_str(), input.to_string());
-        let words = ["run", skill, "--json", "--run-id", run_id, "--input", &input];
+        let words = [
+            "run", skill, "--json", "--run-id", run_id, "--input", &input,
+        ];
         self.home.start(&words)
     }
 

@@ -2,7 +2,7 @@
 //! does; here are those that can be had exactly.
 
 use serde_json::{Value, json};
-use skillrun_test_artifacts::{Guest, PROBE, TRIAGE};
+use skillrun_test_artifacts::{PROBE, TRIAGE};
 
 use super::killable::{Killable, Moment};
 use crate::harness::Home;
@@ -14,7 +14,8 @@ const RUN_ID: &str = "run_0190a0a0a0a070008000000000000001";
 /// No person is asked.
 const YES: &str = "[approvals]\npolicy = \"yes\"";
 /// What the probe asks for.
-const MANIFEST: &str = "[component]\nworld = \"0.1\"\n[capabilities]\nrequest = [\"tool:tickets__*\", \"approval\"]\n";
+const MANIFEST: &str =
+    "[component]\nworld = \"0.1\"\n[capabilities]\nrequest = [\"tool:tickets__*\", \"approval\"]\n";
 /// The tool server kills nobody.
 const NEVER: Option<(Moment, usize)> = None;
 
@@ -202,13 +203,20 @@ fn c33_a_question_that_was_open_is_open_again_under_its_id() {
         let ran = resumed.end();
         assert_eq!(ran.exit, Some(0), "{ran:?}");
         let told = &ran.json()["output"][1]["ok"];
-        assert_eq!((&told["approved"], &told["automatic"]), (&json!(true), &json!(false)));
+        assert_eq!(
+            (&told["approved"], &told["automatic"]),
+            (&json!(true), &json!(false))
+        );
         // Once decided it stays so.
         let again = approve();
         assert_eq!(again.exit, Some(1), "{again:?}");
         let of = |kind: &str| killable.home.events_of(RUN_ID, kind);
         let [asked, answered] = ["approval_request", "approval_response"].map(of);
-        assert_eq!((asked.len(), answered.len()), (1, 1), "{is_answered_between}");
+        assert_eq!(
+            (asked.len(), answered.len()),
+            (1, 1),
+            "{is_answered_between}"
+        );
         assert_eq!(answered[0]["payload"]["approval_id"], "approval#1");
         assert!(killable.effects().values().all(|&count| count == 1));
         killable.verifies(RUN_ID);
@@ -221,7 +229,11 @@ fn c32_a_run_that_ends_its_process_is_taken_up_no_more_often_than_the_cap() {
     let killable = probe("[runs]\non_restart = \"resume\"\nrestarts_max = 2");
     let input = calls(&["write", "write", "write", "fatal"]);
     assert_eq!(killable.run(RUN_ID, &input).exit, None);
-    let recover = || killable.home.skillrun(&["runs", "recover", "--resume", "--json"]);
+    let recover = || {
+        killable
+            .home
+            .skillrun(&["runs", "recover", "--resume", "--json"])
+    };
     for _ in 0..2 {
         assert_eq!(recover().exit, None);
     }

@@ -1,4 +1,4 @@
 //! Runs that are cut off and go on.
 
-mod kills;
 mod killable;
+mod kills;

@@ -19,7 +19,14 @@ pub(super) const SKILLS: [(&str, Option<&str>); 5] = [
         "handoff",
         Some(r#"["skill:greet", "skill:fan-out", "skill:handoff"]"#),
     ),
-    ("probe", Some(r#"["tool:tickets__*", "llm:*/*"]"#)),
+    // All tools but the one that kills.
+    (
+        "probe",
+        Some(
+            r#"["tool:tickets__idempotent", "tool:tickets__read", "tool:tickets__search",
+                "tool:tickets__set_priority", "tool:tickets__write", "llm:*/*"]"#,
+        ),
+    ),
     ("triage", None),
 ];
 
