@@ -6,11 +6,11 @@ mod answers;
 mod documented;
 pub(crate) mod examples;
 mod foreign;
-mod foreign_skill;
+pub(crate) mod foreign_skill;
 mod frozen;
 mod generators;
 mod surface;
-mod triage;
+pub(crate) mod triage;
 
 use std::path::Path;
 use std::process::Command;

@@ -65,7 +65,9 @@ impl Journal {
         let asking = self.asking(id, &request, false).await?;
         let recalled = self.recall_answer(&asking.id, || asking.call.clone().into());
         if let Some(answer) = recalled.await? {
-            return self.model_answer(&asking, &answer);
+            let response = self.model_answer(&asking, &answer)?;
+            self.note_structured_again(&asking, &response)?;
+            return Ok(response);
         }
         let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
@@ -226,15 +228,35 @@ impl Journal {
             }
         };
         let response = self.model_answer(&asked.asking, &recorded)?;
-        if let Ok(Some((output, digest))) = asked.asking.structured(&response) {
+        self.note_structured(&asked.asking, &response)?;
+        Ok(response)
+    }
+
+    /// Puts an answer on record as the value that was asked for, if it was.
+    fn note_structured(&self, asking: &Asking, response: &ModelResponse) -> Result<(), CallError> {
+        if let Ok(Some((output, digest))) = asking.structured(response) {
             let structured = ledger::StructuredOutput {
                 schema_digest: Some(digest.to_string()),
-                node_id: Some(asked.asking.id.node_id.clone()),
+                node_id: Some(asking.id.node_id.clone()),
                 output,
             };
             self.note(structured).map_err(CallError::Unrecorded)?;
         }
-        Ok(response)
+        Ok(())
+    }
+
+    /// As [`Journal::note_structured`], for an answer from the record, if the run was cut off before that.
+    pub(super) fn note_structured_again(
+        &self,
+        asking: &Asking,
+        response: &ModelResponse,
+    ) -> Result<(), CallError> {
+        let recorded = asking.id.recorded.as_ref();
+        let is_noted = recorded.is_some_and(|call| call.is_structured);
+        if is_noted || self.cx.is_record_only() {
+            return Ok(());
+        }
+        self.note_structured(asking, response)
     }
 
     /// What the guest is told of an answer that is on record, and what of its budget that takes.

@@ -15,13 +15,13 @@ use super::root;
 use crate::harness::{Home, Ran};
 
 /// The model of the example, which ends with the test.
-struct Model {
+pub(crate) struct Model {
     process: Child,
     url: String,
 }
 
 impl Model {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut process = Command::new(python())
             .arg(root().join("examples/triage/model.py"))
             .stdout(Stdio::piped())
@@ -34,6 +34,11 @@ impl Model {
             process,
             url: url.trim().to_owned(),
         }
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 }
 
@@ -188,11 +193,16 @@ fn rust() -> Vec<String> {
     triages(&home, "triage")
 }
 
+/// A home with a skill in another language installed.
+pub(crate) fn installed(skill: &ForeignSkill) -> Home {
+    let home = skill.home();
+    copy(&skill.build(), &home.skill(skill.name));
+    home
+}
+
 fn in_another_language(skill: &ForeignSkill) -> Vec<String> {
     let model = Model::start();
-    let home = skill.home();
-    let folder = skill.build();
-    copy(&folder, &home.skill(skill.name));
+    let home = installed(skill);
     configure(&home, skill.name, &model);
     triages(&home, skill.name)
 }

@@ -1,0 +1,4 @@
+//! Runs that are cut off and go on.
+
+mod killable;
+mod kills;
