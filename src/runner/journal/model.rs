@@ -149,6 +149,13 @@ impl Journal {
         request: &ModelRequest,
     ) -> Result<Asked, CallError> {
         asking.allowed.clone()?;
+        let reserved = match &asking.name {
+            None => Err(CallError::NotFound(request.model.clone())),
+            Some(_) => self.reserve_tokens(request),
+        };
+        if let Err(ends_the_run @ CallError::LimitReached(_)) = reserved {
+            return Err(ends_the_run);
+        }
         let mut call = asking.call.clone();
         if let Some(name) = &asking.name {
             let asked = std::mem::replace(&mut call.model, name.model.clone());
@@ -157,10 +164,6 @@ impl Journal {
         }
         self.record_call(Effect::Read, call).await?;
         let since = self.stopwatch();
-        let reserved = match &asking.name {
-            None => Err(CallError::NotFound(request.model.clone())),
-            Some(_) => self.reserve_tokens(request),
-        };
         match (reserved, asking.name.clone()) {
             (Ok(reserved), Some(name)) => Ok(Asked {
                 asking,
