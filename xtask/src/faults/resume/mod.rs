@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 
 use self::place::{Moment, Place};
 use self::round::{Done, Expected, Kill, Plan, killed, undisturbed};
-use self::scenario::{SCENARIOS, Scenario};
+use self::scenario::{Answers, SCENARIOS, Scenario};
 use super::driver::{Driver, Fault};
 use super::kill::Chance;
 use super::{Tally, scratch};
@@ -105,9 +105,9 @@ impl Campaign<'_> {
         row: &mut Row,
     ) -> Result<()> {
         // A question can be open at one of them, and is answered before the run goes on, or after.
-        let ways: &[bool] = match scenario.policy {
-            "ask" => &[true, false],
-            _ => &[false],
+        let ways: &[bool] = match scenario.answers {
+            Answers::Rule => &[false],
+            Answers::Person | Answers::LatePerson => &[true, false],
         };
         for lines in 1..expected.lines {
             for is_answered_between in ways.iter().copied() {
