@@ -90,7 +90,7 @@ pub(crate) fn span(seconds: u64) -> String {
 pub(crate) fn described(event: &Event) -> String {
     match event {
         Event::RunStarted(e) => format!("{} {}", shown(&e.skill), json(&e.input)),
-        Event::RunResumed(e) => format!("for the {}. time", e.attempt),
+        Event::RunResumed(e) => format!("resumption {}", e.attempt),
         Event::RunCompleted(e) => {
             let code = e.code.map_or(e.status.as_str(), |code| code.as_str());
             let detail = match (&e.error, &e.output) {
