@@ -6,8 +6,8 @@ use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
-use super::replay::Recorded;
-use super::store::{create, read_record};
+use super::replay::{Recorded, read_record};
+use super::store::create;
 use crate::id::RunId;
 
 /// See [`Store::copy`](super::Store::copy).
@@ -33,8 +33,8 @@ pub(super) fn copy(
         ) {
             return Ok(());
         }
-        let event = source.whole(recalled.event)?;
-        let copied = recorder.record_as_of(recalled.time, recalled.origin, &event);
+        let recalled = source.whole(recalled)?;
+        let copied = recorder.record_as_of(recalled.time, recalled.origin, &recalled.event);
         copied.map_err(|source| StoreError::Record {
             run_id: run_id.clone(),
             source,

@@ -27,8 +27,8 @@ use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::redact::{RedactError, Redactions};
-use super::replay::{RecordIndex, Recorded};
-use super::scan::{is_of_the_original_system, scan};
+use super::replay::{Recorded, read_record};
+use super::scan::is_of_the_original_system;
 use super::state::{Phase, State};
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
@@ -415,29 +415,6 @@ pub(super) fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, Store
         },
         _ => folder.failed("open", &name, error),
     })
-}
-
-/// Reads what is on record of a run, whoever writes it now.
-pub(super) fn read_record(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorded, StoreError> {
-    let file = open_ledger(&shelf.folder, run_id)?;
-    let failed = |source| shelf.folder.failed("read", &file_name(run_id), source);
-    let mut index = RecordIndex::default();
-    let scanned = file.try_clone().and_then(|file| {
-        scan(run_id, file, None, &mut |record, event| {
-            index.note(record, event);
-            Ok(())
-        })
-    });
-    if let Some(corruption) = scanned.map_err(failed)?.corruption {
-        let run_id = run_id.clone();
-        return Err(StoreError::Corrupt { run_id, corruption });
-    }
-    Ok(Recorded::new(
-        Arc::clone(shelf),
-        run_id.clone(),
-        file,
-        index,
-    ))
 }
 
 pub(super) fn create(

@@ -35,7 +35,7 @@ pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context
 pub use error::{FailedRun, ResumeError, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
-pub use replay::AmbiguousCall;
+pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 pub use resume::ResumeOptions;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use tool_result::{ContentBlock, ToolCallResult};

@@ -16,6 +16,7 @@ mod models;
 mod policy;
 mod provided;
 mod registry;
+mod resume;
 mod runner;
 mod security;
 mod tools;

@@ -10,7 +10,7 @@ mod foreign_skill;
 mod frozen;
 mod generators;
 mod surface;
-mod triage;
+pub(crate) mod triage;
 
 use std::path::Path;
 use std::process::Command;

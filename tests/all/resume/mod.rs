@@ -1,0 +1,3 @@
+//! Runs that are done again from their ledgers.
+
+mod replay;
