@@ -78,6 +78,8 @@ pub struct Config {
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// How questions are answered.
     pub approvals: Approvals,
+    /// What becomes of runs whose process is gone.
+    pub recovery: Recovery,
     /// Who serves language models, by name.
     pub model_providers: BTreeMap<String, ModelProviderSettings>,
     /// What the operator calls models.
@@ -158,13 +160,25 @@ pub struct Http {
 }
 
 /// `[approvals]`: how questions of skills are answered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Approvals {
     /// Who answers.
     pub policy: ApprovalPolicy,
     /// What becomes of a question that nobody answers in time.
     pub on_timeout: OnTimeout,
+    /// Milliseconds for which a run that waits for an answer keeps its instance and its memory. After that
+    /// it is suspended, and done again from its ledger when the answer comes.
+    pub suspend_after_ms: u64,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            policy: ApprovalPolicy::default(),
+            on_timeout: OnTimeout::default(),
+            suspend_after_ms: 60_000,
+        }
+    }
 }
 
 impl Approvals {
@@ -176,6 +190,35 @@ impl Approvals {
             ..self
         }
     }
+}
+
+/// `runs.on_restart` and `runs.restarts_max`: what becomes of runs whose process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether they go on.
+    pub on_restart: OnRestart,
+    /// How often one run goes on without having been asked to.
+    pub restarts_max: u64,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            on_restart: OnRestart::default(),
+            restarts_max: 3,
+        }
+    }
+}
+
+/// What becomes of a run whose process is gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRestart {
+    /// It goes on.
+    #[default]
+    Resume,
+    /// It is closed as interrupted, until somebody resumes it.
+    Interrupt,
 }
 
 /// Who answers the questions of skills.

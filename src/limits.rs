@@ -154,7 +154,7 @@ limit_keys! {
     /// Log lines, standard output and standard error, summed, 64 bytes for each line beside its text;
     /// what is above it is counted and dropped. Protects the ledger.
     LogBytes as log_bytes, MIB, 256 * MIB;
-    /// Events that the guest adds to its ledger, log lines included. Protects the ledger.
+    /// Events that the guest adds to its ledger, log lines and waits included. Protects the ledger.
     GuestEvents as guest_events, 100_000, 10_000_000;
     /// Those events' content, summed, and what outgoing requests and their responses put into the lines of
     /// the ledger. Protects the disk, and with it everyone else's ledgers.

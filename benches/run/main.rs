@@ -3,8 +3,8 @@
 //! In one process, in turn: raw wasmtime under the same engine configuration (instantiate, call,
 //! drop), `SkillExecutor::call_tool`, and a whole run with its ledger; the same call without fuel and
 //! epochs, which is what the bounds cost; and loading what was compiled before. Printed are medians over
-//! rounds and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`, or
-//! `cargo bench --bench run load` for the last of these alone.
+//! rounds and ratios; the machine's noise is in both sides of a ratio. `cargo bench --bench run`, with
+//! `load` for the last of these alone, or with `time` for what clocks, timers and waits cost.
 
 #[path = "../../src/executor/engine_config.rs"]
 mod engine_config;
@@ -13,6 +13,7 @@ mod load;
 mod ours;
 mod raw;
 mod report;
+mod time;
 
 use std::env;
 use std::path::Path;
@@ -34,6 +35,9 @@ fn main() -> Result<()> {
     if env::args().any(|argument| argument == "load") {
         load::loads()?;
         return load::warm_start();
+    }
+    if env::args().any(|argument| argument == "time") {
+        return time::costs();
     }
     let wasm = Path::new(PROBE.wasm);
     let folder = tempfile::tempdir()?;
@@ -81,6 +85,7 @@ fn main() -> Result<()> {
 
     threads(&raw, &ours)?;
     limits::overshoot(&ours)?;
+    time::costs()?;
     drop((raw, unbounded, ours));
     load::loads()?;
     load::warm_start()?;

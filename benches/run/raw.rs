@@ -39,6 +39,8 @@ pub(crate) struct Raw {
     folder: TempDir,
 }
 
+const NOOP: &str = r#"{"verb":"noop"}"#;
+
 /// What is written beside each call.
 #[derive(Clone, Copy)]
 pub(crate) enum Files {
@@ -119,6 +121,14 @@ impl Raw {
         })
     }
 
+    /// One call with this input.
+    pub(crate) fn once(&self, input: &str) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        runtime.block_on(self.call(input))
+    }
+
     pub(crate) fn calls(&self, calls: u32, files: Files) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let folder = tempfile::tempdir_in(&self.folder)?;
@@ -126,10 +136,10 @@ impl Raw {
         runtime.block_on(async {
             for call in 0..calls {
                 match files {
-                    Files::None => self.call().await?,
+                    Files::None => self.call(NOOP).await?,
                     Files::OneOpen => {
                         open.write_all(LINE)?;
-                        self.call().await?;
+                        self.call(NOOP).await?;
                         open.write_all(LINE)?;
                     }
                     Files::OneEach => {
@@ -140,7 +150,7 @@ impl Raw {
                             .open(path)?;
                         flock(&own, FlockOperation::NonBlockingLockExclusive)?;
                         own.write_all(LINE)?;
-                        self.call().await?;
+                        self.call(NOOP).await?;
                         own.write_all(LINE)?;
                     }
                 }
@@ -149,7 +159,7 @@ impl Raw {
         })
     }
 
-    async fn call(&self) -> Result<()> {
+    async fn call(&self, input: &str) -> Result<()> {
         let state = State {
             wasi: WasiCtx::builder().build(),
             table: ResourceTable::new(),
@@ -165,7 +175,7 @@ impl Raw {
         let instance = self.pre.instantiate_async(&mut store).await?;
         let run = instance.get_func(&mut store, self.run).context("no run")?;
         let run = run.typed::<(&str,), (Result<String, SkillError>,)>(&store)?;
-        let (result,) = run.call_async(&mut store, (r#"{"verb":"noop"}"#,)).await?;
+        let (result,) = run.call_async(&mut store, (input,)).await?;
         anyhow::ensure!(result.is_ok(), "the guest failed");
         Ok(())
     }

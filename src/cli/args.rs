@@ -213,8 +213,13 @@ pub(crate) enum RunsCommand {
     /// Do a run again from its record alone, and say whether the skill does the same. Nothing is called,
     /// sent or written.
     Replay(ReplayArgs),
-    /// Close runs that were cut off, as interrupted.
-    Recover,
+    /// Close runs that were cut off, as interrupted; or go on with them.
+    Recover {
+        /// Go on with every run that was cut off, interrupted or suspended, as runs.on_restart says, and wait
+        /// for their ends.
+        #[arg(long)]
+        resume: bool,
+    },
     /// Remove runs that ended, by age, number or size.
     Prune(PruneArgs),
 }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::mcp_server::{self, McpServerSection};
 use super::model::{Aliases, Providers, Reader};
 use super::{
-    Admission, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability, Grants, Http,
-    Loading, SecretSource, SkillSettings,
+    Admission, ApprovalPolicy, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability,
+    Grants, Http, Loading, OnRestart, OnTimeout, Recovery, SecretSource, SkillSettings,
 };
 use crate::capability::{Capability, SkillName};
 use crate::limits::{LimitOverrides, Limits, Source};
@@ -23,6 +23,10 @@ const RUNS_AT_ONCE_MAX: u64 = 10_000;
 const NESTED_RANGE: RangeInclusive<u64> = 8..=900;
 /// Runs that may wait for admission at most; each holds its input in memory.
 const QUEUE_MAX: u64 = 100_000;
+/// As long as a person may have to answer.
+const SUSPEND_AFTER_MS_MAX: u64 = 30 * 24 * 60 * 60 * 1000;
+/// Bounds what a skill that takes its process down with it can cost.
+const RESTARTS_MAX: u64 = 1000;
 /// The largest `engine.compile_time_ms`: ten minutes.
 const COMPILE_TIME_MS_MAX: u64 = 600_000;
 
@@ -54,14 +58,24 @@ struct File {
     secrets: BTreeMap<String, toml::Spanned<SecretSource>>,
     http: Http,
     mcp_servers: BTreeMap<String, toml::Spanned<McpServerSection>>,
-    approvals: Approvals,
+    approvals: ApprovalsSection,
     model_providers: Providers,
     model_aliases: Aliases,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+struct ApprovalsSection {
+    policy: ApprovalPolicy,
+    on_timeout: OnTimeout,
+    suspend_after_ms: Number,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct RunsSection {
+    on_restart: OnRestart,
+    restarts_max: Number,
     at_once_max: Number,
     nested_max: Number,
     queue_max: Number,
@@ -140,7 +154,8 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         secrets,
         http: file.http,
         mcp_servers,
-        approvals: file.approvals,
+        approvals: place.approvals(&file.approvals)?,
+        recovery: place.recovery(&file.runs)?,
         model_providers,
         model_aliases,
     })
@@ -202,6 +217,31 @@ impl Place<'_> {
                 &section.queue_max,
                 default.queue_max,
                 0..=QUEUE_MAX,
+            )?,
+        })
+    }
+
+    fn approvals(&self, section: &ApprovalsSection) -> Result<Approvals, ConfigProblem> {
+        Ok(Approvals {
+            policy: section.policy,
+            on_timeout: section.on_timeout,
+            suspend_after_ms: self.number(
+                "approvals.suspend_after_ms",
+                &section.suspend_after_ms,
+                Approvals::default().suspend_after_ms,
+                1..=SUSPEND_AFTER_MS_MAX,
+            )?,
+        })
+    }
+
+    fn recovery(&self, section: &RunsSection) -> Result<Recovery, ConfigProblem> {
+        Ok(Recovery {
+            on_restart: section.on_restart,
+            restarts_max: self.number(
+                "runs.restarts_max",
+                &section.restarts_max,
+                Recovery::default().restarts_max,
+                1..=RESTARTS_MAX,
             )?,
         })
     }

@@ -18,6 +18,8 @@ pub(crate) const EVENT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 /// What a line of the ledger takes beside the guest's text, so that a flood of empty ones ends too.
 const EVENT_OVERHEAD_BYTES: u64 = 256;
+/// The place of one thing that was waited for and is ready.
+const POLL_PLACE_BYTES: u64 = 8;
 const LOG_OVERHEAD_BYTES: u64 = 64;
 const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
 /// Refused calls of a run that are recorded one by one; further ones are counted. Protects the ledger,
@@ -49,12 +51,13 @@ pub(crate) struct GuestRecord {
     lines_dropped: AtomicU64,
     /// The limit for which the first line was dropped.
     dropped_for: OnceLock<LimitReached>,
-    /// Host calls that were refused by policy. One is enough to turn an error of the guest that says so
-    /// into the outcome `denied`.
+    /// Host calls that were refused by policy before they had an id.
     denials: AtomicU64,
     /// The capability for which the first denial was not recorded.
     denial_counted: OnceLock<String>,
     was_rejected: AtomicBool,
+    /// What was refused last. One refusal is enough to turn an error of the guest that says so into the
+    /// outcome `denied`.
     last_denial: Mutex<Option<String>>,
     /// What the guest's language runtime said about a panic, if it did.
     panic: Mutex<Option<String>>,
@@ -146,7 +149,7 @@ impl GuestRecord {
             self.host.logs_dropped(lines, reached);
         }
         if let Some(capability) = self.denial_counted.get() {
-            let calls = self.denials.swap(1, Ordering::Relaxed);
+            let calls = self.denials.swap(0, Ordering::Relaxed);
             self.host.denied(Denial {
                 capability,
                 rule: "refused like those before, and only counted",
@@ -171,14 +174,37 @@ impl GuestRecord {
         })
     }
 
-    pub(crate) fn denied(&self, denial: Denial<'_>) {
-        let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
-        let last = format!("{capability}: {}", denial.rule);
+    /// Takes what the record of a wait for so many things needs, whatever comes of it and whether it is
+    /// written or read. As with steps, its line is one event, and only what makes it longer is counted.
+    pub(crate) fn take_poll(&self, waited_for: usize) -> Result<(), LimitReached> {
+        let places = u64::try_from(waited_for).unwrap_or(u64::MAX);
+        let bytes = places.saturating_mul(POLL_PLACE_BYTES);
+        self.budget.take(LimitKey::GuestEventBytes, bytes)?;
+        self.budget.take(LimitKey::GuestEvents, 1)
+    }
+
+    /// Puts on record what came of a wait.
+    pub(crate) fn polled(&self, ready: &[u32], waited: &Stopwatch) -> Result<(), RecordRefused> {
+        self.host.polled(ready, waited.elapsed_micros())
+    }
+
+    /// Notes a refusal that is on record.
+    pub(crate) fn note_denial(&self, capability: &str, rule: &str) {
+        let capability = cut(capability, DENIED_NAME_BYTES_MAX);
+        let last = format!("{capability}: {rule}");
         *self
             .last_denial
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(last);
-        if self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
+    }
+
+    /// Puts a refusal on record. One of a call with an id always gets there: a replay looks for it, and
+    /// its room was taken with that of the call.
+    pub(crate) fn denied(&self, denial: Denial<'_>) {
+        self.note_denial(denial.capability, denial.rule);
+        let capability = cut(denial.capability, DENIED_NAME_BYTES_MAX);
+        let is_counted = denial.call_id.is_none();
+        if is_counted && self.denials.fetch_add(1, Ordering::Relaxed) >= DENIALS_MAX {
             self.denial_counted.get_or_init(|| capability.to_owned());
             return;
         }
@@ -207,7 +233,7 @@ impl GuestRecord {
     }
 
     pub(crate) fn was_denied(&self) -> bool {
-        self.denials.load(Ordering::Relaxed) > 0
+        self.last_denial().is_some()
     }
 
     /// Keeps what a language runtime says about a panic.
@@ -265,8 +291,9 @@ fn texts(event: GuestEvent<'_>) -> ([&str; 2], &str) {
     }
 }
 
-/// A step that was entered. Dropped while open, it is recorded as failed, also when the guest trapped
-/// and its resources went with the store.
+/// A step that was entered. One that is still open when the guest lets go of it, or when the guest's call
+/// ended, is recorded as failed. Dropped in mid-work with all that is the guest's, it leaves no trace: a
+/// run that goes on from its record comes to the end of the step yet.
 #[expect(
     unreachable_pub,
     reason = "the generated bindings export it again, inside this crate"
@@ -289,12 +316,6 @@ impl Node {
                 .host
                 .exit(&self.id, self.entered.elapsed_micros(), success);
         }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.end(false);
     }
 }
 

@@ -27,6 +27,7 @@ mod load_error;
 mod operation;
 mod program;
 mod provided;
+mod run_clock;
 mod run_host;
 mod state;
 mod stdio;
@@ -40,7 +41,7 @@ pub use operation::{OperationDescriptor, RefusedFunction};
 pub use program::{Call, Descriptor, Program};
 pub use provided::{Answer, CallError, ModelAnswer, Provided};
 pub use run_host::{
-    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, RecalledHttp,
-    RecordRefused, RunFacts, RunHost, RunTime, Unrecorded,
+    Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime, Unrecorded,
 };
 pub use state::Seed;

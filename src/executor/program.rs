@@ -14,7 +14,7 @@ use super::engine::Ticks;
 use super::failure::{self, Failure};
 use super::files::{self, Files};
 use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
-use super::http::Client;
+use super::http::{Client, Outgoing};
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
 use super::state::{HANDLES_MAX, HostState, Origins, Seed};
@@ -63,6 +63,9 @@ pub struct Call {
     pub operation: Option<String>,
     /// A JSON object, as text.
     pub input: String,
+    /// Whether requests are answered from the record alone: one that is not there fails, and no secret has
+    /// to be configured.
+    pub record_only: bool,
 }
 
 /// What a skill says about itself. A component that follows no world says nothing, and its operations are
@@ -142,7 +145,7 @@ impl Program {
         let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
         let origins = Origins::new(call.seed, call.environment, None);
-        let mut store = self.store(&record, call.policy, files, origins)?;
+        let mut store = self.store(&record, call.policy, files, origins, call.record_only)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -153,7 +156,6 @@ impl Program {
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
         let finished = store.data_mut().finish();
-        // Steps that a trap left open are recorded as they are dropped, before the run is seen to end.
         drop(store);
         let ended = ended??;
         fuel?;
@@ -173,7 +175,7 @@ impl Program {
         let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
         let origins = Origins::new(call.seed, call.environment, invocation);
-        let mut store = self.store(&record, call.policy, files, origins)?;
+        let mut store = self.store(&record, call.policy, files, origins, call.record_only)?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
         let ended = self.within_time(&record, guest).await;
         let fuel = spend_fuel(&mut store);
@@ -206,7 +208,7 @@ impl Program {
         let budget = Arc::new(Budget::new(limits, None));
         let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
         let (policy, files) = (Arc::default(), Files::default());
-        let mut store = self.store(&record, policy, files, Origins::default())?;
+        let mut store = self.store(&record, policy, files, Origins::default(), false)?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
@@ -233,10 +235,16 @@ impl Program {
         policy: Arc<Policy>,
         files: Files,
         origins: Origins,
+        record_only: bool,
     ) -> Result<Store<HostState>, Failure> {
         let limits = record.limits();
-        let http = Arc::clone(&self.http);
-        let state = HostState::new(Arc::clone(record), policy, files, origins, http)?;
+        let outgoing = Outgoing::new(
+            Arc::clone(&self.http),
+            Arc::clone(&policy),
+            Arc::clone(record),
+            record_only,
+        )?;
+        let state = HostState::new(Arc::clone(record), policy, files, origins, outgoing);
         let mut store = Store::new(self.entry.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::provided::{Answer, CallError, ModelAnswer, Provided};
@@ -138,34 +139,32 @@ pub struct HttpRequest<'a> {
     pub effect: Effect,
 }
 
-/// A response as it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HttpResponse<'a> {
+/// A response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
-    /// The header fields.
-    pub headers: &'a [(String, String)],
+    /// The header fields. Bytes of a value that are no text are replacement characters.
+    pub headers: Vec<(String, String)>,
     /// The whole body.
-    pub body: &'a [u8],
+    pub body: Bytes,
 }
 
-/// How a request ended, from the record: with a response, or with the reason why there is none, as it was
-/// handed to [`RunHost::http_result`].
+/// How a request ended: with a response, or with the reason why there is none.
+pub type HttpEnd = Result<HttpResponse, String>;
+
+/// How a request ended, from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecalledHttp {
-    /// A response came.
-    Response {
-        /// The status code.
-        status: u16,
-        /// The header fields.
-        headers: Vec<(String, String)>,
-        /// The whole body.
-        body: Vec<u8>,
-    },
-    /// None came, and this is why.
+    /// A response came, as it was handed to [`RunHost::http_result`].
+    Response(HttpResponse),
+    /// None came, and this is why, as it was handed there.
     Failed(String),
     /// It was refused when the addresses of its host were known.
-    Denied,
+    Denied {
+        /// The rule that refused it, as it was handed to [`RunHost::denied`].
+        rule: String,
+    },
 }
 
 /// Why an event was not recorded.
@@ -186,12 +185,13 @@ pub enum RecordRefused {
 ///
 /// When a run was cut off and goes on, the guest is run from its beginning again, and the record answers
 /// for as long as it lasts: an implementation finds there what the guest does, and writes nothing. What
-/// the guest was told, it is told again.
+/// the guest was told, it is told again. What was recorded of a request, it is told also when it is recorded:
+/// [`RunHost::redact_http`] gives that.
 ///
 /// The executor bounds what the guest may write before it calls these; an implementation only has to
 /// keep it. Calls come from the run's own task, one at a time, except for [`RunHost::recall_http`],
-/// [`RunHost::http_call`], [`RunHost::http_result`] and [`RunHost::denied`]: those also come from the tasks that carry requests out,
-/// at the same time as any other. Several calls of [`Provided`] may go on at once.
+/// [`RunHost::http_call`], [`RunHost::redact_http`], [`RunHost::http_result`] and [`RunHost::denied`]: those also
+/// come from the tasks that carry requests out, at the same time as any other. Several calls of [`Provided`] may go on at once.
 pub trait RunHost: Send + Sync {
     /// Who the run is.
     fn facts(&self) -> &RunFacts;
@@ -280,6 +280,13 @@ pub trait RunHost: Send + Sync {
         request: HttpRequest<'a>,
     ) -> BoxFuture<'a, Result<(), RecordRefused>>;
 
+    /// How a request ended, without the values that must not stand on record. Nothing is recorded yet.
+    /// This, and no more, is what [`RunHost::http_result`] is given, and what the guest is told.
+    ///
+    /// # Errors
+    /// It cannot be recorded so that it could be read again.
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused>;
+
     /// Records how a request ended: with a response, or with the reason why there is none.
     ///
     /// # Errors
@@ -287,7 +294,7 @@ pub trait RunHost: Send + Sync {
     fn http_result(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        end: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused>;
 }
@@ -408,10 +415,14 @@ impl RunHost for Unrecorded {
         Box::pin(std::future::ready(Err(RecordRefused::Unavailable)))
     }
 
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        Ok(end)
+    }
+
     fn http_result(
         &self,
         _id: &HttpCallId,
-        _outcome: Result<HttpResponse<'_>, &str>,
+        _end: Result<&HttpResponse, &str>,
         _duration_micros: u64,
     ) -> Result<(), RecordRefused> {
         Err(RecordRefused::Unavailable)

@@ -1,5 +1,6 @@
 //! What one instance's host functions work on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,13 +9,13 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::bindings::skillrun::skill::types::HostError;
-use super::failure::Failure;
 use super::files::Files;
-use super::guest_record::GuestRecord;
+use super::guest_record::{GuestRecord, Node};
 use super::host::llm::Completion;
-use super::http::{Client, FIELDS_BYTES_MAX, Outgoing};
+use super::http::{FIELDS_BYTES_MAX, Outgoing};
 use super::limiter::MemoryLimiter;
 use super::provided::CallError;
+use super::run_clock::RunClock;
 use super::run_host::{Denial, LogOrigin, RecordRefused};
 use super::stdio::LineStream;
 use super::wasi;
@@ -64,10 +65,15 @@ impl Origins {
 
 /// The state behind one instance. It is dropped with the instance; nothing outlives the run.
 pub(crate) struct HostState {
+    /// Its requests, which end with it. They are dropped first: when what the guest holds goes, no request
+    /// is recorded as given up any more.
+    outgoing: Outgoing,
     /// The guest's way to its record.
     pub(crate) record: Arc<GuestRecord>,
     /// Steps and streams that the guest holds.
     pub(crate) table: ResourceTable,
+    /// Which of the things that the guest can wait for are timers, by their place in the table.
+    pub(crate) timers: BTreeSet<u32>,
     /// Bounds memories and tables.
     pub(crate) limiter: MemoryLimiter,
     /// The folders of the run and what of them the guest holds.
@@ -78,40 +84,37 @@ pub(crate) struct HostState {
     fuel_left: u64,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    /// Its requests, which end with it.
-    outgoing: Outgoing,
     stdout: LineStream,
     stderr: LineStream,
 }
 
 impl HostState {
-    /// The state of a run that may do what `policy` says, in the folders that were opened for it.
-    ///
-    /// # Errors
-    /// A secret that was granted is not there.
+    /// The state of a run that may do what `policy` says, in the folders that were opened for it, with
+    /// the requests of the same run.
     pub(crate) fn new(
         record: Arc<GuestRecord>,
         policy: Arc<Policy>,
         files: Files,
         origins: Origins,
-        http: Arc<Client>,
-    ) -> Result<Self, Failure> {
+        outgoing: Outgoing,
+    ) -> Self {
         let stdout = match origins.invocation {
             Some(_) => LineStream::capturing(Arc::clone(&record), LogOrigin::Stdout),
             None => LineStream::new(Arc::clone(&record), LogOrigin::Stdout),
         };
         let stderr = LineStream::new(Arc::clone(&record), LogOrigin::Stderr);
+        let clock = RunClock::new(Arc::clone(&record));
         let mut table = ResourceTable::new();
         let resources_max = record.limits().value(LimitKey::Resources);
         table.set_max_capacity(usize::try_from(resources_max).unwrap_or(usize::MAX));
-        let outgoing = Outgoing::new(http, Arc::clone(&policy), Arc::clone(&record))?;
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(FIELDS_BYTES_MAX);
-        Ok(Self {
+        Self {
             limiter: MemoryLimiter::new(record.limits()),
             table,
+            timers: BTreeSet::new(),
             fuel_left: record.budget().remaining(LimitKey::Fuel),
-            wasi: wasi::context(&stdout, &stderr, origins),
+            wasi: wasi::context(&stdout, &stderr, &clock, origins),
             files,
             http,
             outgoing,
@@ -119,7 +122,7 @@ impl HostState {
             stdout,
             stderr,
             record,
-        })
+        }
     }
 
     /// What the run may do.
@@ -201,16 +204,19 @@ impl HostState {
         self.stdout.captured()
     }
 
-    /// Puts on record what the guest left open when it ended: answers of models that it did not read to
-    /// their end, the last lines of the standard streams, the count of dropped ones.
+    /// Puts on record what the guest left open when its call ended: answers of models that it did not read
+    /// to their end, requests, the last lines of the standard streams, the count of dropped ones, the steps.
+    /// A call that is given up in mid-work does not come here, since its run may go on from its record.
     ///
     /// # Errors
     /// What an answer took goes beyond a limit.
     pub(crate) fn finish(&mut self) -> Result<(), LimitReached> {
         let given_up = self.give_up_answers();
+        self.outgoing.finish();
         self.stdout.finish();
         self.stderr.finish();
         self.record.finish();
+        self.end_nodes();
         given_up
     }
 
@@ -224,6 +230,13 @@ impl HostState {
             }
         }
         ended
+    }
+
+    fn end_nodes(&mut self) {
+        let held = self.table.iter_mut();
+        for node in held.filter_map(|held| held.downcast_mut::<Node>()) {
+            node.end(false);
+        }
     }
 }
 

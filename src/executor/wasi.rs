@@ -1,5 +1,9 @@
 //! What of WASI stands behind one instance: nothing but clocks, random numbers and the log, and beside
 //! them what the run's policy names.
+//!
+//! What of it could differ from one run of the same guest to the next is ours: random numbers follow from
+//! the run's seed, the clocks are in `src/executor/run_clock.rs`, and what became of a wait is on record;
+//! see `src/executor/host/poll.rs`.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,6 +16,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
+use super::run_clock::RunClock;
 use super::state::{HostState, Invocation, Origins};
 use super::stdio::LineStream;
 
@@ -22,7 +27,12 @@ pub(crate) const RANDOM_BYTES_MAX: u64 = 1024 * 1024;
 /// The context of a run. What is printed becomes log lines; there are no sockets and no look-up of names,
 /// and arguments and standard input for a command only. It holds no folder either: those are handed out by
 /// [`HostState`], which watches what is done in them, and only through WASI 0.2.
-pub(crate) fn context(stdout: &LineStream, stderr: &LineStream, origins: Origins) -> WasiCtx {
+pub(crate) fn context(
+    stdout: &LineStream,
+    stderr: &LineStream,
+    clock: &RunClock,
+    origins: Origins,
+) -> WasiCtx {
     let mut secure = StdRng::from_seed(origins.seed);
     let insecure = StdRng::from_rng(&mut secure);
     let insecure_seed = rand::RngExt::random::<u128>(&mut secure);
@@ -30,6 +40,8 @@ pub(crate) fn context(stdout: &LineStream, stderr: &LineStream, origins: Origins
     builder
         .stdout(stdout.clone())
         .stderr(stderr.clone())
+        .wall_clock(clock.clone())
+        .monotonic_clock(clock.clone())
         .secure_random(secure)
         .insecure_random(insecure)
         .insecure_random_seed(insecure_seed)
@@ -46,7 +58,7 @@ pub(crate) fn context(stdout: &LineStream, stderr: &LineStream, origins: Origins
     builder.build()
 }
 
-/// Reaches the table of resources, which is all that `wasi:io` works on.
+/// Reaches the table of resources, which is all that the streams of `wasi:io` work on.
 struct HasTable;
 
 impl HasData for HasTable {
@@ -59,11 +71,11 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
     type Own = HasSelf<HostState>;
     let l = linker;
     io::error::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
-    io::poll::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
+    io::poll::add_to_linker::<_, Own>(l, |state| state)?;
     io::streams::add_to_linker::<_, HasTable>(l, |state| &mut state.table)?;
 
     clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, HostState::clocks)?;
-    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, HostState::clocks)?;
+    clocks::monotonic_clock::add_to_linker::<_, Own>(l, |state| state)?;
     random::random::add_to_linker::<_, Own>(l, |state| state)?;
     random::insecure::add_to_linker::<_, Own>(l, |state| state)?;
     random::insecure_seed::add_to_linker::<_, Own>(l, |state| state)?;

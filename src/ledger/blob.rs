@@ -93,15 +93,13 @@ pub(super) fn inlined(event: &Event) -> Inlined {
     let mut found = Inlined::No;
     event.visit_large(&mut |field| {
         let is_large = is_oversize(&field);
-        match field {
-            Large::Json(json) if is_large && json.looks_like_a_reference() => {
-                if found == Inlined::No {
-                    found = Inlined::Perhaps;
-                }
-            }
-            _ if is_large => found = Inlined::Yes,
-            _ => {}
-        }
+        let may_refer = matches!(field, Large::Json(json) if json.looks_like_a_reference());
+        found = match (is_large, may_refer) {
+            (false, _) => found,
+            (true, false) => Inlined::Yes,
+            (true, true) if found == Inlined::No => Inlined::Perhaps,
+            (true, true) => found,
+        };
     });
     found
 }

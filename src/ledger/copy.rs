@@ -7,11 +7,32 @@ use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
 use super::replay::{Recorded, read_record};
-use super::store::create;
+use super::store::{Store, create};
 use crate::id::RunId;
 
-/// See [`Store::copy`](super::Store::copy).
-pub(super) fn copy(
+impl Store {
+    /// Starts the ledger of the new run `run_id`, which repeats the events of `source` before the one
+    /// numbered `until_seq`, with their times. Its `run_started` names where they come from.
+    ///
+    /// # Errors
+    /// As [`Store::create`], and an event of `source` cannot be read.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn copy(
+        &self,
+        source: Recorded,
+        run_id: RunId,
+        until_seq: u64,
+    ) -> Result<(Recorder, Recorded), StoreError> {
+        let shelf = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || copy(&shelf, &source, run_id, until_seq))
+            .await
+            .unwrap_or(Err(StoreError::ShutDown))
+    }
+}
+
+fn copy(
     shelf: &Arc<Shelf>,
     source: &Recorded,
     run_id: RunId,

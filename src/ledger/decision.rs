@@ -6,6 +6,7 @@
 //! who began to decide before it was recorded comes first after it. Nothing else about a question is kept
 //! outside of the ledger.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,13 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The names of the files of a run's decisions begin with this.
 pub(super) fn prefix(run_id: &RunId) -> String {
-    format!("{run_id}.decision-")
+    format!("{run_id}{MARK}")
 }
+
+/// What stands between the run and the number of the question in the name of a decision's file.
+const MARK: &str = ".decision-";
+/// How the ids of questions begin.
+const ID_PREFIX: &str = "approval#";
 
 /// What was decided, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,6 +315,24 @@ impl Store {
                 "no decision about this question",
             ))),
         }
+    }
+
+    /// Which questions have a decision on file, by run and id, whatever it is.
+    pub(crate) fn decisions(&self) -> Result<BTreeSet<(RunId, String)>, StoreError> {
+        let folder = &self.0.folder;
+        let failed = |error| folder.failed("read", "", error);
+        let mut decisions = BTreeSet::new();
+        for name in folder.names().map_err(failed)? {
+            let name = name.map_err(failed)?;
+            let Some((run_id, number)) = name.split_once(MARK) else {
+                continue;
+            };
+            let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+            if let (true, Ok(run_id)) = (is_whole, run_id.parse()) {
+                decisions.insert((run_id, format!("{ID_PREFIX}{number}")));
+            }
+        }
+        Ok(decisions)
     }
 
     /// Is ready when something was decided in this process, by [`Store::decide`].

@@ -340,6 +340,10 @@ pub struct Timer {
     /// Which of the guest's looks at a clock this was, from 1; absent when it waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<u64>,
+    /// Microseconds that the run, or this part of it, waited for a place and its component before the guest
+    /// began; in the first look, where that was long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_micros: Option<u64>,
     /// Microseconds that the guest waited.
     #[serde(default)]
     pub duration_micros: u64,

@@ -1,5 +1,7 @@
 //! Records the events of one run.
 
+mod redacted;
+
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
@@ -179,27 +181,6 @@ impl Recorder {
     /// The newest line.
     pub fn head(&self) -> Head {
         lock(&self.0.0.core).head
-    }
-
-    /// `bytes` with every value replaced that must not stand in a ledger; `None` when there is none. For
-    /// bytes that are encoded before they are recorded, where nobody would find it.
-    pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        self.0.0.shelf.redactions.apply_to_bytes(bytes)
-    }
-
-    /// `event` as it is recorded: without the values that must not stand in a ledger. Large values are
-    /// still in their place.
-    ///
-    /// # Errors
-    /// [`RecordError::NotWritable`].
-    pub fn redacted(&self, event: Event) -> Result<Event, RecordError> {
-        match self.0.0.shelf.redactions.apply(&event) {
-            Ok(None) => Ok(event),
-            Ok(Some(redacted)) => Ok(redacted),
-            Err(_) => Err(RecordError::NotWritable {
-                kind: event.kind().to_owned(),
-            }),
-        }
     }
 
     /// Where the run is: what may be recorded next.

@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use super::abandoned::{Abandoned, close_abandoned};
 use super::blob::{self, Blobs};
 use super::bus::Bus;
-use super::copy::copy;
 use super::error::{Failure, RecordError, StoreError};
 use super::event::{Event, Origin};
 use super::explain::{Explanation, explain};
@@ -27,7 +26,7 @@ use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
 use super::recover::recover;
 use super::redact::{RedactError, Redactions};
-use super::replay::{Recorded, read_record};
+use super::replay::Recorded;
 use super::scan::is_of_the_original_system;
 use super::state::{Phase, State};
 use super::subscription::{AllSubscription, Subscription};
@@ -143,34 +142,6 @@ impl Store {
         })
         .await
         .unwrap_or(Err(StoreError::ShutDown))
-    }
-
-    /// What is on record of a run, to be replayed. It reads the ledger from its beginning to its end.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Corrupt`], or the file cannot be read.
-    pub fn recorded(&self, run_id: &RunId) -> Result<Recorded, StoreError> {
-        read_record(&self.0, run_id)
-    }
-
-    /// Starts the ledger of the new run `run_id`, which repeats the events of `source` before the one
-    /// numbered `until_seq`, with their times. Its `run_started` names where they come from.
-    ///
-    /// # Errors
-    /// As [`Store::create`], and an event of `source` cannot be read.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub async fn copy(
-        &self,
-        source: Recorded,
-        run_id: RunId,
-        until_seq: u64,
-    ) -> Result<(Recorder, Recorded), StoreError> {
-        let shelf = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || copy(&shelf, &source, run_id, until_seq))
-            .await
-            .unwrap_or(Err(StoreError::ShutDown))
     }
 
     /// What an acknowledged append promises.

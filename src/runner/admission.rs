@@ -144,6 +144,20 @@ impl Admission {
     }
 }
 
+impl Admission {
+    /// A place for a run that had one before, however many wait.
+    pub(super) fn ask_again(&self) -> Ticket {
+        match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(permit) => Ticket::Admitted(Place::Outer(Some(permit))),
+            Err(_taken) => {
+                self.queued.fetch_add(1, Ordering::AcqRel);
+                let queue_place = QueuePlace(Arc::clone(&self.queued));
+                Ticket::Queued(Arc::clone(&self.places), queue_place)
+            }
+        }
+    }
+}
+
 impl Ticket {
     /// Whether the place is still to come.
     pub(super) fn is_queued(&self) -> bool {

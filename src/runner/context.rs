@@ -90,6 +90,11 @@ impl RunContext {
         self.0.recorder.run_id()
     }
 
+    /// Who asked for the run.
+    pub(super) fn caller(&self) -> &Caller {
+        &self.0.caller
+    }
+
     /// The run that handed work to this one.
     pub fn parent_run_id(&self) -> Option<&RunId> {
         self.0.caller.parent.as_ref()
@@ -112,13 +117,7 @@ impl RunContext {
 
     /// Waits until the caller, or the run that this one is inside of, is cancelled.
     pub(super) async fn cancelled(&self) {
-        match &self.0.caller.own {
-            None => self.cancellation().cancelled().await,
-            Some(own) => tokio::select! {
-                () = own.cancelled() => {}
-                () = self.cancellation().cancelled() => {}
-            },
-        }
+        self.0.caller.cancelled().await;
     }
 
     /// How long the call may take as a whole, loading included and waiting for admission not.
@@ -270,6 +269,27 @@ impl Caller {
 
     pub(super) fn depth(&self) -> u64 {
         self.depth
+    }
+
+    /// The same caller, of one run, all parts of which end with the token that this one has.
+    pub(super) fn of_one_run(mut self) -> Self {
+        self.cancellation = self.cancellation.child_token();
+        self
+    }
+
+    pub(super) fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// Waits until the caller, or the run that it is, is cancelled.
+    pub(super) async fn cancelled(&self) {
+        match &self.own {
+            None => self.cancellation.cancelled().await,
+            Some(own) => tokio::select! {
+                () = own.cancelled() => {}
+                () = self.cancellation.cancelled() => {}
+            },
+        }
     }
 
     pub(super) fn budget(&self) -> Option<&Arc<Budget>> {

@@ -13,9 +13,11 @@ use super::context::RunContext;
 use super::error::RunError;
 use super::executor::Executor;
 use super::json_object::JsonObject;
+use super::resume::ResumeOptions;
 use super::terminal::{Ended, Opened, Terminal};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::executor::Failure;
+use crate::ledger::ResumeReason;
 use crate::outcome::OutcomeCode;
 
 /// A run whose first event is durable and whose work has not begun.
@@ -30,12 +32,35 @@ pub(super) struct Dispatch {
     pub(super) asked: Stopwatch,
     /// Fires when the process shuts down.
     pub(super) shutdown: CancellationToken,
+    /// How the run goes on, should it be suspended.
+    pub(super) again: ResumeOptions,
 }
 
 impl Dispatch {
     /// Does the work and records how it ended, before it returns. Should the future be dropped, the run
-    /// is recorded as cancelled.
+    /// is recorded as cancelled. A run that waits for people for long is suspended meanwhile, with nothing
+    /// kept of it but what it waits for; one inside another is so together with that one.
     pub(super) async fn carry_out(self, executor: &dyn Executor) -> Result<RunOutcome, RunError> {
+        let runner = self.cx.runner().clone();
+        let (caller, again) = (self.cx.caller().clone(), self.again.clone());
+        // On the heap, so that waiting takes no room for working.
+        let mut ended = Box::pin(self.work(executor)).await;
+        while let Err(RunError::Suspended { run_id, gates }) = ended {
+            if caller.budget().is_some() || runner.is_shutting_down() {
+                return Err(RunError::Suspended { run_id, gates });
+            }
+            let again = ResumeOptions {
+                reason: ResumeReason::Decided,
+                ..again.clone()
+            };
+            let decided = Box::pin(runner.when_decided(caller.clone(), run_id, &gates, again));
+            let dispatch = decided.await?;
+            ended = Box::pin(dispatch.work(executor)).await;
+        }
+        ended
+    }
+
+    async fn work(self, executor: &dyn Executor) -> Result<RunOutcome, RunError> {
         let Self {
             cx,
             opened,
@@ -45,6 +70,7 @@ impl Dispatch {
             input,
             asked,
             shutdown,
+            again: _,
         } = self;
         // Runs inside this one end with it, also when it ends because its future was dropped.
         let runs_inside = cx.cancellation().clone().drop_guard();

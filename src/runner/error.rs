@@ -8,6 +8,7 @@ use crate::outcome::OutcomeCode;
 
 use super::executor::ExecutorError;
 use super::replay::{AmbiguousCall, Halt};
+use super::suspend::Gate;
 use crate::telemetry::chain;
 
 /// Why a run has no answer. Without a run id nothing was written.
@@ -56,6 +57,14 @@ pub enum RunError {
         /// The run.
         run_id: RunId,
     },
+    /// The run waits for people, and is not carried out meanwhile. It can be resumed.
+    #[error("run {run_id} waits for {}", spelled(.gates))]
+    Suspended {
+        /// The run.
+        run_id: RunId,
+        /// What it waits for, in itself or in runs inside it.
+        gates: Vec<Gate>,
+    },
     /// The run was done again and did something else than what is on record. It can be resumed, should
     /// what is different become what it was.
     #[error("run {run_id} does not do what is on record: event {} is {}, and now comes {}", .difference.seq, .difference.recorded, .difference.now)]
@@ -101,6 +110,13 @@ pub enum RunError {
         /// What failed.
         source: RecordError,
     },
+}
+
+fn spelled(gates: &[Gate]) -> String {
+    let gates = gates
+        .iter()
+        .map(|gate| format!("{} of run {}", gate.approval_id, gate.run_id));
+    gates.collect::<Vec<_>>().join(", ")
 }
 
 /// Why a run was not taken up.
@@ -222,7 +238,9 @@ impl RunError {
             Self::Busy { .. } | Self::ShuttingDown => OutcomeCode::Busy,
             Self::Failed(failed) => failed.error.code(),
             Self::Cancelled { .. } => OutcomeCode::Cancelled,
-            Self::Interrupted { .. } | Self::RecordEnds { .. } => OutcomeCode::Interrupted,
+            Self::Interrupted { .. } | Self::Suspended { .. } | Self::RecordEnds { .. } => {
+                OutcomeCode::Interrupted
+            }
             Self::Diverged { .. } => OutcomeCode::Diverged,
             Self::Ambiguous { .. } => OutcomeCode::AmbiguousCall,
             Self::Stuck { .. } => OutcomeCode::Internal,
@@ -236,6 +254,7 @@ impl RunError {
             Self::Failed(FailedRun { run_id, .. })
             | Self::Cancelled { run_id }
             | Self::Interrupted { run_id }
+            | Self::Suspended { run_id, .. }
             | Self::Diverged { run_id, .. }
             | Self::Ambiguous { run_id, .. }
             | Self::Stuck { run_id, .. }
@@ -257,6 +276,9 @@ impl RunError {
             Self::Diverged { run_id, .. } => Some(format!(
                 "files are on no record, and a skill that reads one that has changed goes another way; skillrun runs inspect {run_id} shows what was done"
             )),
+            Self::Suspended { .. } => {
+                Some("skillrun runs approvals shows what runs wait for".to_owned())
+            }
             Self::Ambiguous { run_id, call } => Some(format!(
                 "look whether {} did its work; skillrun runs resume {run_id} --retry-ambiguous calls it again",
                 call.name

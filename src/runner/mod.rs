@@ -13,9 +13,11 @@ mod executor;
 mod journal;
 mod json_object;
 mod protected;
+mod recovery;
 mod replay;
 mod resume;
 mod skill_executor;
+mod suspend;
 mod terminal;
 mod tool_result;
 
@@ -35,14 +37,17 @@ pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context
 pub use error::{FailedRun, ResumeError, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
+pub use recovery::{NotRestarted, Recovered};
 pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 pub use resume::ResumeOptions;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
+pub use suspend::Gate;
 pub use tool_result::{ContentBlock, ToolCallResult};
 
 use self::admission::{Admission, Ticket};
 use self::context::Beginning;
 use self::dispatch::Dispatch;
+use self::suspend::WaitingRoom;
 use self::terminal::Opened;
 use crate::clock::{Clock, Timestamp};
 use crate::config;
@@ -190,6 +195,7 @@ struct Inner {
     clock: Clock,
     shutdown: CancellationToken,
     work: TaskTracker,
+    waiting: Arc<WaitingRoom>,
 }
 
 impl Runner {
@@ -202,6 +208,7 @@ impl Runner {
             clock: options.clock,
             shutdown: CancellationToken::new(),
             work: TaskTracker::new(),
+            waiting: Arc::default(),
         }))
     }
 
@@ -239,7 +246,7 @@ impl Runner {
     /// Carries a run out in a task of its own.
     fn carry_on(&self, dispatch: Dispatch) -> Started {
         let (run_id, started_at) = (dispatch.cx.run_id().clone(), dispatch.started_at);
-        let cancellation = dispatch.cx.cancellation().clone();
+        let cancellation = dispatch.cx.caller().cancellation().clone();
         let executor = Arc::clone(&self.0.executor);
         let work = async move { dispatch.carry_out(&*executor).await };
         Started {
@@ -281,25 +288,12 @@ impl Runner {
             return Err(RunError::ShuttingDown);
         }
         let profile = inner.executor.profile(&options.skill, &options.terms)?;
-        let ticket = self.admit(&caller, &profile)?;
+        let caller = caller.of_one_run();
+        let ticket = self.admit(&caller, &profile, Admit::IfThereIsRoom)?;
         let mut seed = Seed::default();
         rand::rng().fill_bytes(&mut seed);
+        let started = run_started(&caller, &options, &profile, &seed);
         let run_id = options.run_id.unwrap_or_else(RunId::generate);
-        let started = RunStarted {
-            skill: options.skill.clone(),
-            flavor: options.flavor.or_else(|| profile.flavor.clone()),
-            input: options.input.json().clone(),
-            input_digest: Some(options.input.digest().to_string()),
-            parent_run_id: caller.parent().cloned(),
-            trace_id: caller.trace_id().map(str::to_owned),
-            component_digest: profile.component_digest.clone(),
-            policy: Json::from_serialize(&*profile.policy).ok(),
-            limits: Json::from_serialize(&*profile.limits).ok(),
-            environment: recorded_environment(&profile),
-            wall_time_ms: Some(wall_time_ms(&caller, &profile)),
-            seed: Some(hex(&seed)),
-            ..RunStarted::default()
-        };
         let wall_time = Duration::from_millis(wall_time_ms(&caller, &profile));
         let origin_id = run_id.clone();
         let (opened, recorder, appended) = Opened::create(
@@ -332,6 +326,12 @@ impl Runner {
             opened,
             started_at: appended.time,
             ticket,
+            again: ResumeOptions {
+                skill: Some(options.skill.clone()),
+                terms: options.terms,
+                deadline: options.deadline,
+                ..ResumeOptions::default()
+            },
             skill: options.skill,
             input: options.input,
             asked,
@@ -340,9 +340,23 @@ impl Runner {
     }
 }
 
+/// Whether a run may be sent away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admit {
+    /// When as many wait as may.
+    IfThereIsRoom,
+    /// Never: it was there before.
+    Always,
+}
+
 impl Runner {
     /// Gives a run its place among those that go on, now or later.
-    fn admit(&self, caller: &Caller, profile: &RunProfile) -> Result<Ticket, RunError> {
+    fn admit(
+        &self,
+        caller: &Caller,
+        profile: &RunProfile,
+        admit: Admit,
+    ) -> Result<Ticket, RunError> {
         let depth_limit = profile.limits.get(LimitKey::NestingDepth);
         if caller.depth() > depth_limit.value {
             return Err(RunError::TooDeep(LimitReached {
@@ -352,6 +366,9 @@ impl Runner {
             }));
         }
         let admission = &self.0.admission;
+        if admit == Admit::Always && caller.depth() == 0 {
+            return Ok(admission.ask_again());
+        }
         admission.ask(caller.depth()).map_err(|_full| {
             let bounds = admission.bounds();
             RunError::Busy {
@@ -359,6 +376,30 @@ impl Runner {
                 queue_max: bounds.queue_max,
             }
         })
+    }
+}
+
+/// The first event of a run.
+fn run_started(
+    caller: &Caller,
+    options: &StartOptions,
+    profile: &RunProfile,
+    seed: &Seed,
+) -> RunStarted {
+    RunStarted {
+        skill: options.skill.clone(),
+        flavor: options.flavor.clone().or_else(|| profile.flavor.clone()),
+        input: options.input.json().clone(),
+        input_digest: Some(options.input.digest().to_string()),
+        parent_run_id: caller.parent().cloned(),
+        trace_id: caller.trace_id().map(str::to_owned),
+        component_digest: profile.component_digest.clone(),
+        policy: Json::from_serialize(&*profile.policy).ok(),
+        limits: Json::from_serialize(&*profile.limits).ok(),
+        environment: recorded_environment(profile),
+        wall_time_ms: Some(wall_time_ms(caller, profile)),
+        seed: Some(hex(seed)),
+        ..RunStarted::default()
     }
 }
 

@@ -10,6 +10,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::suspend::Gate;
 use crate::call::Effect;
 use crate::clock::Timestamp;
 use crate::ledger::{
@@ -43,6 +44,8 @@ pub(super) enum Halt {
     Diverged(Difference),
     /// A call may or may not have had its effect.
     Ambiguous(AmbiguousCall),
+    /// It waits for people, for longer than it keeps its instance.
+    Suspended(Vec<Gate>),
     /// There is no more on record: what comes next is this.
     RecordEnds(String),
     /// It cannot go on: the record cannot be read, or a run inside it cannot be taken up.

@@ -12,13 +12,13 @@ use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
-use super::{DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
+use super::{Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
 use crate::capability::GrantSource;
 use crate::executor::{Failure, Seed};
 use crate::id::RunId;
 use crate::ledger::{
-    Origin, Recorded, Recorder, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
-    RunStatus, StoreError,
+    Appended, Origin, Recorded, Recorder, ResumeReason, RunCompleted, RunOrigin, RunResumed,
+    RunStarted, RunStatus, StoreError,
 };
 use crate::outcome::OutcomeCode;
 
@@ -87,7 +87,8 @@ impl Runner {
         run_id: &RunId,
         options: ResumeOptions,
     ) -> Result<RunOutcome, RunError> {
-        let dispatch = self.begin_again(caller, run_id, options).await?;
+        let dispatch = self.begin_again(caller.of_one_run(), run_id, options);
+        let dispatch = dispatch.await?;
         dispatch.carry_out(&*self.0.executor).await
     }
 
@@ -101,7 +102,7 @@ impl Runner {
         run_id: &RunId,
         options: ResumeOptions,
     ) -> Result<Started, RunError> {
-        let dispatch = self.begin_again(caller.detached(), run_id, options);
+        let dispatch = self.begin_again(caller.detached().of_one_run(), run_id, options);
         Ok(self.carry_on(dispatch.await?))
     }
 
@@ -115,7 +116,7 @@ impl Runner {
     ) -> Result<Inside, RunError> {
         let retry_ambiguous = parent.replay().is_some_and(Replay::retry_ambiguous);
         let resumed = self.begin_again(
-            caller.detached(),
+            caller.detached().of_one_run(),
             run_id,
             ResumeOptions {
                 retry_ambiguous,
@@ -165,7 +166,7 @@ impl Runner {
     }
 
     /// Everything up to the durable `run_resumed`. The ledger is as it was when this fails.
-    async fn begin_again(
+    pub(super) async fn begin_again(
         &self,
         caller: Caller,
         run_id: &RunId,
@@ -192,25 +193,15 @@ impl Runner {
         check_grants(run_id, &started, &options.terms)?;
         profile.environment = environment(&started, &profile);
         let caller = caller.of_recorded(started.parent_run_id.clone());
-        let ticket = self.admit(&caller, &profile)?;
+        let admit = match options.reason {
+            ResumeReason::Asked | ResumeReason::Parent => Admit::IfThereIsRoom,
+            ResumeReason::Restart | ResumeReason::Decided => Admit::Always,
+        };
+        let ticket = self.admit(&caller, &profile, admit)?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
-        let resumed = RunResumed {
-            attempt: recorder.state().resumptions().saturating_add(1),
-            reason: options.reason,
-            wall_time_ms: Some(wall_time_ms),
-            retry_ambiguous: options.retry_ambiguous,
-            component_digest: profile.component_digest.clone(),
-            trace_id: caller.trace_id().map(str::to_owned),
-        };
-        let appended = recorder.record_durable(Origin::Host, &resumed.into());
-        let appended = appended
-            .await
-            .map_err(|source| RunError::LedgerUnavailable {
-                run_id: run_id.clone(),
-                source,
-            })?;
+        let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
         let beyond = Beyond::GoOn {
             retry_ambiguous: options.retry_ambiguous,
         };
@@ -234,6 +225,11 @@ impl Runner {
             opened,
             started_at,
             ticket,
+            again: ResumeOptions {
+                from_node: None,
+                skill: Some(skill.clone()),
+                ..options
+            },
             skill,
             input,
             asked,
@@ -287,6 +283,30 @@ impl Runner {
             started,
         })
     }
+}
+
+/// Puts on record that the run goes on, durably.
+async fn record_resumed(
+    recorder: &Recorder,
+    caller: &Caller,
+    options: &ResumeOptions,
+    profile: &RunProfile,
+) -> Result<Appended, RunError> {
+    let resumed = RunResumed {
+        attempt: recorder.state().resumptions().saturating_add(1),
+        reason: options.reason,
+        wall_time_ms: Some(wall_time_ms(caller, profile)),
+        retry_ambiguous: options.retry_ambiguous,
+        component_digest: profile.component_digest.clone(),
+        trace_id: caller.trace_id().map(str::to_owned),
+    };
+    let appended = recorder.record_durable(Origin::Host, &resumed.into());
+    appended
+        .await
+        .map_err(|source| RunError::LedgerUnavailable {
+            run_id: recorder.run_id().clone(),
+            source,
+        })
 }
 
 fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {

@@ -291,6 +291,7 @@ impl Executor for SkillExecutor {
                 environment: Arc::clone(&cx.profile().environment),
                 operation: operation.map(str::to_owned),
                 input: arguments.as_str().to_owned(),
+                record_only: cx.is_record_only(),
             })
             .await;
         match &called {

@@ -40,12 +40,13 @@ impl Ended {
             Self::Failed(error) => (RunStatus::Error, error.code()),
             Self::Cancelled => (RunStatus::Cancelled, OutcomeCode::Cancelled),
             Self::Interrupted => (RunStatus::Interrupted, OutcomeCode::Interrupted),
+            Self::Halted(Halt::Suspended(_)) => (RunStatus::Suspended, OutcomeCode::Interrupted),
             Self::Halted(halt) => (
                 RunStatus::Interrupted,
                 match halt {
                     Halt::Diverged(_) => OutcomeCode::Diverged,
                     Halt::Ambiguous(_) => OutcomeCode::AmbiguousCall,
-                    Halt::RecordEnds(_) => OutcomeCode::Interrupted,
+                    Halt::RecordEnds(_) | Halt::Suspended(_) => OutcomeCode::Interrupted,
                     Halt::Failed(_) => OutcomeCode::Internal,
                 },
             ),
@@ -73,6 +74,7 @@ impl Terminal {
                 (Some(result.joined_text()), missing(policy))
             }
             Ended::Failed(error) => (Some(error.to_string()), error.hint()),
+            Ended::Halted(Halt::Suspended(_)) => (None, None),
             Ended::Halted(halt) => {
                 let error = halted(run_id, halt.clone());
                 (Some(error.to_string()), error.hint())
@@ -137,6 +139,7 @@ fn halted(run_id: &RunId, halt: Halt) -> RunError {
             difference: Box::new(difference),
         },
         Halt::Ambiguous(call) => RunError::Ambiguous { run_id, call },
+        Halt::Suspended(gates) => RunError::Suspended { run_id, gates },
         Halt::RecordEnds(next) => RunError::RecordEnds { run_id, next },
         Halt::Failed(reason) => RunError::Stuck { run_id, reason },
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
 
 use crate::harness::Home;
+use crate::http::server::Server;
 
 mod attacks;
 
@@ -17,6 +18,9 @@ use attacks::ATTACKS;
 /// Where the matrix stands in the document.
 const MATRIX_START: &str = "<!-- The matrix is made by tests/all/security.rs. -->\n";
 const MATRIX_END: &str = "<!-- End of the matrix. -->\n";
+
+/// The value of the secret `KEY`.
+const KEY: &str = "hunter2-hunter2-hunter2";
 
 /// Set to write the matrix instead of comparing it.
 const BLESS: &str = "SKILLRUN_BLESS";
@@ -27,7 +31,8 @@ struct Attack {
     tries: &'static str,
     /// The verb and its arguments, as JSON.
     verb: &'static str,
-    /// What it asks for and is granted; `DIR` stands for a folder of the host.
+    /// What it asks for and is granted; `DIR` stands for a folder of the host, `ECHO` here and in the verb
+    /// for a server that sends back the secret `KEY`, which it gets.
     grants: &'static [&'static str],
     /// The limit, as it is configured; empty: the default one, or none.
     limit: &'static str,
@@ -48,20 +53,25 @@ fn every_attack_ends_as_the_matrix_says() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("f"), "content").unwrap();
         let dir = dir.path().display().to_string();
-        let grants = attack.grants.iter().map(|grant| grant.replace("DIR", &dir));
+        let echo = echo();
+        let echo_at = echo.address.to_string();
+        let placed = |text: &str| text.replace("DIR", &dir).replace("ECHO", &echo_at);
+        let grants = attack.grants.iter().map(|grant| placed(grant));
         let grants = json!(grants.collect::<Vec<_>>());
         home.write_manifest("probe", &format!("[capabilities]\nrequest = {grants}\n"));
         home.configure(&format!(
-            "[skills.probe]\ngrant = {grants}\n[limits]\n{}",
-            attack.limit
+            "[skills.probe]\ngrant = {grants}\n[limits]\n{}\n{}",
+            attack.limit,
+            secret(&home, &echo),
         ));
-        let verb: Value = serde_json::from_str(attack.verb).unwrap();
+        let verb: Value = serde_json::from_str(&placed(attack.verb)).unwrap();
         let (document, exit) = home.run_json("probe", &verb);
         assert_eq!(
             (&document["code"], exit),
             (&json!(attack.code), attack.exit),
             "{verb}: {document}"
         );
+        assert!(!document.to_string().contains(KEY), "{document}");
         let said = document["error"].as_str().unwrap_or_default();
         let output = document["output"].to_string();
         assert!(
@@ -74,6 +84,23 @@ fn every_attack_ends_as_the_matrix_says() {
             check_limit(&home, run_id, &document, attack);
         }
     }
+}
+
+/// A server that sends back, in a field and as the body, what it got of the secret.
+fn echo() -> Server {
+    Server::start(|seen, wire| {
+        let got = seen.header("x-key").unwrap_or_default();
+        let length = got.len();
+        let head = format!("HTTP/1.1 200 OK\r\nX-Got: {got}\r\nContent-Length: {length}\r\n\r\n");
+        wire.write_all(format!("{head}{got}").as_bytes())
+    })
+}
+
+/// The section of the secret, which is for that server alone.
+fn secret(home: &Home, server: &Server) -> String {
+    fs::write(home.path().join("key"), KEY).unwrap();
+    let url = server.url("/");
+    format!("[secrets.KEY]\nfile = \"key\"\nurl = \"{url}\"\nheader = \"X-Key\"\n")
 }
 
 #[track_caller]

@@ -33,6 +33,17 @@ pub(crate) struct Wanted {
     between_bytes_ms: Option<u64>,
 }
 
+/// A request whose body is written in pieces.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pieces {
+    url: String,
+    /// Of so many bytes each.
+    bytes: usize,
+    /// The response is not waited for.
+    give_up: bool,
+}
+
 impl From<Wanted> for Request {
     fn from(wanted: Wanted) -> Self {
         let method = match wanted.method.as_deref() {
@@ -118,13 +129,8 @@ pub(crate) fn hoard(url: &str, requests: u64) -> Value {
 
 /// A request whose body ends in some other way than it should: with trailers, or not at all.
 pub(crate) fn odd_body(url: &str, trailers: bool) -> Value {
-    let request = OutgoingRequest::new(Fields::new());
-    let (authority, path) = parts(url);
-    let set = request.set_method(&Method::Post).is_ok()
-        && request.set_scheme(Some(&Scheme::Http)).is_ok()
-        && request.set_authority(Some(authority)).is_ok()
-        && request.set_path_with_query(Some(path)).is_ok();
-    let (Ok(body), true) = (request.body(), set) else {
+    let request = post(url);
+    let Ok(body) = request.body() else {
         return json!("malformed");
     };
     let pending = match handle(request, None) {
@@ -146,6 +152,60 @@ pub(crate) fn odd_body(url: &str, trailers: bool) -> Value {
         "{:?}",
         pending.get().map(|got| got.map(|got| got.map(|_| ())))
     ))
+}
+
+/// Writes a body in pieces of so many bytes until that is refused, and gives what it was allowed before and
+/// after each, and after each wait. Where it waits, the host has all the time to take up what is there.
+pub(crate) fn pieces(pieces: &Pieces) -> Value {
+    let request = post(&pieces.url);
+    let Ok(body) = request.body() else {
+        return json!("malformed");
+    };
+    let Ok(stream) = body.write() else {
+        return json!("malformed");
+    };
+    let mut pending = handle(request, None).ok();
+    if pieces.give_up {
+        pending = None;
+    }
+    let mut allowed = Vec::new();
+    loop {
+        std::thread::sleep(Duration::from_millis(5));
+        match stream.check_write() {
+            Ok(0) => {
+                allowed.push(0);
+                stream.subscribe().block();
+            }
+            Ok(most) => {
+                allowed.push(most);
+                if stream.write(&vec![b'x'; pieces.bytes]).is_err() {
+                    break;
+                }
+            }
+            Err(_closed) => break,
+        }
+    }
+    drop(stream);
+    let finished = OutgoingBody::finish(body, None).is_ok();
+    let got = pending.map(|pending| {
+        pending.subscribe().block();
+        let got = pending.get().map(|got| got.map(|got| got.map(|_| ())));
+        format!("{got:?}")
+    });
+    json!({ "allowed": allowed, "finished": finished, "got": got })
+}
+
+/// A request with a body.
+fn post(url: &str) -> OutgoingRequest {
+    let request = OutgoingRequest::new(Fields::new());
+    let (authority, path) = parts(url);
+    // What cannot be set is found to be missing when the request is handed in.
+    let _set = request
+        .set_method(&Method::Post)
+        .and_then(|()| request.set_scheme(Some(&Scheme::Http)))
+        .and_then(|()| request.set_authority(Some(authority)))
+        .and_then(|()| request.set_path_with_query(Some(path)));
+    request
 }
 
 /// Asks for the addresses of a name, past `wasi:http`.

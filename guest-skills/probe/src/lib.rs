@@ -7,6 +7,7 @@ mod hostile;
 mod http;
 mod network;
 mod provided;
+mod time;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,6 +36,10 @@ enum Verb {
     Emit { name: String, payload: String },
     /// Enters steps within steps; the innermost is dropped without an end.
     Nodes { names: Vec<String> },
+    /// Does something else within a step.
+    InNode { name: String, then: Box<Verb> },
+    /// Looks at both clocks, or waits.
+    Time(time::Wanted),
     /// Reads clocks and randomness.
     Ambient {},
     /// Waits on the monotonic clock.
@@ -103,6 +108,8 @@ enum Verb {
     Calls { calls: Vec<provided::Call> },
     /// Makes one such call and gives up when it is refused.
     Insist { on: provided::Call },
+    /// Writes the body of a request piece by piece, and tells how much it was allowed each time.
+    HttpPieces(http::Pieces),
     /// Asks for the addresses of a name.
     LookUp { name: String },
 }
@@ -132,6 +139,8 @@ impl Skill for Probe {
             }
             Verb::Emit { name, payload } => Ok(emit(name, payload)),
             Verb::Nodes { names } => Ok(nodes(&names)),
+            Verb::InNode { name, then } => in_node(&name, *then),
+            Verb::Time(wanted) => Ok(time::make(wanted)),
             Verb::Ambient {} => Ok(host_calls::ambient()),
             Verb::Sleep { ms } => {
                 std::thread::sleep(std::time::Duration::from_millis(ms));
@@ -176,6 +185,7 @@ impl Skill for Probe {
             Verb::HttpLeave { url, drop } => http::leave(&url, drop),
             Verb::HttpHoard { url, requests } => Ok(http::hoard(&url, requests)),
             Verb::HttpOddBody { url, trailers } => Ok(http::odd_body(&url, trailers)),
+            Verb::HttpPieces(pieces) => Ok(http::pieces(&pieces)),
             Verb::Calls { calls } => Ok(provided::make(calls)),
             Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),
@@ -199,6 +209,11 @@ fn emit(name: String, payload: String) -> Value {
         Ok(seq) => json!({ "seq": seq }),
         Err(error) => json!({ "error": format!("{error:?}") }),
     }
+}
+
+fn in_node(name: &str, then: Verb) -> Result<Value, SkillError> {
+    let _node = recorder::Node::new(name);
+    Probe::run(then)
 }
 
 fn nodes(names: &[String]) -> Value {

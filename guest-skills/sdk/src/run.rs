@@ -24,12 +24,14 @@ pub fn skill_body() -> String {
     host::skill_body()
 }
 
-/// Milliseconds until the wall-time limit ends this run; time spent waiting in host calls counts.
+/// Milliseconds until the wall-time limit ends this run, by the time that the clocks tell; time spent
+/// waiting in host calls counts. While the skill computes, that time may lag behind by up to a second.
 pub fn remaining_ms() -> u32 {
     host::remaining_ms()
 }
 
-/// 1 for a first run, one higher after each resume.
+/// 1 for a first run, one higher after each resume. A resumed run begins anew and is told what it was told
+/// before, this number included: it is higher once the record of the earlier attempts is at its end.
 pub fn attempt() -> u32 {
     host::attempt()
 }

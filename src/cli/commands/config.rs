@@ -80,6 +80,7 @@ fn settings(config: &Config) -> Vec<Setting> {
         });
     }
     let (runs, default_runs) = (config.runs, crate::config::Admission::default());
+    let recovery = config.recovery;
     let (loading, default_loading) = (config.loading, crate::config::Loading::default());
     settings.extend([
         Setting::of(
@@ -93,6 +94,19 @@ fn settings(config: &Config) -> Vec<Setting> {
             &default_runs.nested_max,
         ),
         Setting::of("runs.queue_max", &runs.queue_max, &default_runs.queue_max),
+        Setting::new(
+            "runs.on_restart",
+            word(&recovery.on_restart),
+            match recovery.on_restart {
+                crate::config::OnRestart::Resume => DEFAULT,
+                crate::config::OnRestart::Interrupt => CONFIGURED,
+            },
+        ),
+        Setting::of(
+            "runs.restarts_max",
+            &recovery.restarts_max,
+            &crate::config::Recovery::default().restarts_max,
+        ),
         Setting::of(
             "engine.component_bytes_max",
             &loading.component_bytes_max,
@@ -118,7 +132,7 @@ fn settings(config: &Config) -> Vec<Setting> {
 }
 
 /// How questions are answered.
-fn approvals(approvals: Approvals) -> [Setting; 2] {
+fn approvals(approvals: Approvals) -> [Setting; 3] {
     let default = Approvals::default();
     let source = |is_default: bool| if is_default { DEFAULT } else { CONFIGURED };
     [
@@ -131,6 +145,11 @@ fn approvals(approvals: Approvals) -> [Setting; 2] {
             "approvals.on_timeout",
             word(&approvals.on_timeout),
             source(approvals.on_timeout == default.on_timeout),
+        ),
+        Setting::of(
+            "approvals.suspend_after_ms",
+            &approvals.suspend_after_ms,
+            &default.suspend_after_ms,
         ),
     ]
 }

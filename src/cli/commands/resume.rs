@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{answer, limits, until_signalled};
 use crate::cli::args::{Approve, ResumeArgs};
+use crate::cli::display::message;
 use crate::cli::exit::Exit;
 use crate::cli::live::Live;
 use crate::cli::printer::Printer;
@@ -13,8 +14,94 @@ use crate::cli::questions::Questions;
 use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::id::RunId;
 use crate::ledger::Store;
-use crate::runner::{Caller, ResumeOptions, Runner, RunnerOptions, Terms};
+use crate::outcome::OutcomeCode;
+use crate::registry::Registry;
+use crate::runner::{Caller, Recovered, ResumeOptions, Runner, RunnerOptions, Terms};
+use crate::telemetry::chain;
+
+/// Goes on with every run whose process is gone.
+pub(crate) async fn all(config: &Config, store: Store, printer: Printer) -> anyhow::Result<Exit> {
+    let clock = Clock::system();
+    let registry = Registry::load(&config.skills_dir())?;
+    let outside = assemble::outside(config, &store, &clock)?;
+    let tools = outside.tools.clone();
+    let executor = assemble::executor(registry, config, &clock, outside)?;
+    let runner = Runner::new(RunnerOptions {
+        store,
+        executor: Arc::new(executor),
+        admission: assemble::admission(config),
+        clock,
+    });
+    let cancellation = CancellationToken::new();
+    let interrupted = async {
+        // Nobody asked for one of them, so none is cancelled: they can go on later.
+        cancellation.cancelled().await;
+        runner.interrupt();
+        std::future::pending().await
+    };
+    let work = async {
+        tokio::select! {
+            ended = ends(&runner, config, printer) => ended,
+            never = interrupted => never,
+        }
+    };
+    let ended = until_signalled(work, &cancellation, &runner).await;
+    tools.shutdown().await;
+    ended?
+}
+
+async fn ends(runner: &Runner, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
+    let (closed, recovered) = runner.recover(config.recovery).await?;
+    let mut exit = Exit::Ok;
+    let mut rows = Vec::new();
+    let failed = closed.iter().filter_map(|run| {
+        let error = run.closed.as_ref().err()?;
+        Some((run.run_id.clone(), chain(error)))
+    });
+    for (run_id, error) in failed {
+        exit = Exit::Failed;
+        tell(printer, &mut rows, &run_id, "running", None, Some(error))?;
+    }
+    for Recovered { run_id, outcome } in recovered {
+        let (status, code, error) = match outcome {
+            Err(error) => ("left", None, Some(chain(&error))),
+            Ok(started) => match started.handle.wait().await {
+                Ok(outcome) => ("ended", Some(outcome.code), None),
+                Err(error) => ("ended", Some(error.code()), Some(chain(&error))),
+            },
+        };
+        tell(printer, &mut rows, &run_id, status, code, error)?;
+    }
+    if printer.json() {
+        printer.value(&serde_json::json!({ "runs": rows }))?;
+    }
+    Ok(exit)
+}
+
+fn tell(
+    printer: Printer,
+    rows: &mut Vec<serde_json::Value>,
+    run_id: &RunId,
+    status: &str,
+    code: Option<OutcomeCode>,
+    error: Option<String>,
+) -> anyhow::Result<()> {
+    if !printer.json() {
+        let what = code.map_or(status, |code| code.as_str());
+        let why = error.as_deref().map(|error| format!(": {error}"));
+        let line = format!("{run_id}: {what}{}", why.unwrap_or_default());
+        printer.line(&message("", &line))?;
+    }
+    rows.push(serde_json::json!({
+        "run_id": run_id,
+        "status": status,
+        "code": code,
+        "error": error,
+    }));
+    Ok(())
+}
 
 pub(crate) async fn resume(
     args: ResumeArgs,

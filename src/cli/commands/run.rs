@@ -21,7 +21,7 @@ use crate::id::RunId;
 use crate::ledger::{Head, Json};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::outcome::OutcomeCode;
-use crate::runner::{Caller, RunError, RunOutcome, Runner, RunnerOptions, StartOptions, Terms};
+use crate::runner::{Caller, RunOutcome, Runner, RunnerOptions, StartOptions, Terms};
 
 /// What `--json` prints of a run that has an answer.
 #[derive(Serialize)]
@@ -91,11 +91,11 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
 
 /// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away
 /// interrupts it. Either way its end is recorded before the process goes.
-pub(super) async fn until_signalled(
-    work: impl Future<Output = Result<RunOutcome, RunError>>,
+pub(super) async fn until_signalled<T>(
+    work: impl Future<Output = T>,
     cancellation: &CancellationToken,
     runner: &Runner,
-) -> anyhow::Result<Result<RunOutcome, RunError>> {
+) -> anyhow::Result<T> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;

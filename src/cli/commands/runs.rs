@@ -55,7 +55,8 @@ pub(crate) async fn runs(
         }
         RunsCommand::Resume(args) => resume::resume(args, config, store, printer).await,
         RunsCommand::Replay(args) => replay::replay(args, config, store, printer).await,
-        RunsCommand::Recover => upkeep::recover(&store, printer).await,
+        RunsCommand::Recover { resume: false } => upkeep::recover(&store, printer).await,
+        RunsCommand::Recover { resume: true } => resume::all(config, store, printer).await,
         RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
     }
 }

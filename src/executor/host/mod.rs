@@ -4,10 +4,12 @@
 //! An error value is for the guest and lets it go on. A `Result::Err` around it ends the instance.
 
 mod approval;
+mod clocks;
 mod filesystem;
 mod handoff;
 pub(crate) mod llm;
 mod log;
+mod poll;
 pub(crate) mod random;
 mod recorder;
 mod run;

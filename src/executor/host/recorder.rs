@@ -50,7 +50,7 @@ impl HostNode for HostState {
     }
 
     fn drop(&mut self, node: Resource<Node>) -> wasmtime::Result<()> {
-        self.table.delete(node)?;
+        self.table.delete(node)?.end(false);
         Ok(())
     }
 }

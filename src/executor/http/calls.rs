@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::header::CONTENT_LENGTH;
+
 use super::error::ExchangeError;
+use super::wire::Answer;
 use crate::clock::Stopwatch;
 use crate::executor::guest_record::GuestRecord;
 use crate::executor::run_host::{HttpCallId, HttpRequest, HttpResponse, RecordRefused};
@@ -17,11 +20,14 @@ const REFERENCE_BYTES: u64 = 1024;
 /// What the two lines of a request take beside that, the reason why there is no response included, so
 /// that a flood of empty ones ends too.
 const LINES_OVERHEAD_BYTES: u64 = 2 * 256;
+/// What the name of a secret takes, with the field that it stands in. The operator chose both.
+const SECRET_FIELD_BYTES: u64 = 128;
 /// Quotes, brackets and commas of a header field.
 const FIELD_OVERHEAD_BYTES: u64 = 8;
 
-/// The requests of one run that are on record without a result. When the run ends it records what
-/// became of them, before the run is seen to end, and takes no more.
+/// The requests of one run that are on record without a result. When the call of the guest ends they get
+/// one, before the run is seen to end, and no more is taken. When it is cut off in its middle they get
+/// none.
 pub(super) struct Calls {
     record: Arc<GuestRecord>,
     open: Mutex<Open>,
@@ -45,10 +51,42 @@ impl Calls {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what an event puts into the lines of the record.
-    fn charge(&self, bytes: u64) -> Result<(), ExchangeError> {
+    /// Whether an event is being written.
+    #[cfg(test)]
+    pub(super) fn is_locked(&self) -> bool {
+        self.open.try_lock().is_err()
+    }
+
+    /// Takes the room that a request has in the record, with the end of it if that is no response. It is
+    /// the same wherever the run is replayed: what secrets take has a fixed size.
+    pub(super) fn charge_request(
+        &self,
+        url: &str,
+        own: &[(String, String)],
+        body: &[u8],
+        secrets: u64,
+    ) -> Result<(), ExchangeError> {
+        let bytes = LINES_OVERHEAD_BYTES
+            .saturating_add(secrets.saturating_mul(SECRET_FIELD_BYTES))
+            .saturating_add(text_bytes(url))
+            .saturating_add(message_bytes(own, body));
         let taken = self.record.budget().take(LimitKey::GuestEventBytes, bytes);
         taken.map_err(ExchangeError::RecordFull)
+    }
+
+    /// Takes the room of a response that has it already.
+    pub(super) fn charge_recalled(&self, response: &HttpResponse) {
+        let bytes = message_bytes(&response.headers, &response.body);
+        // There was room for it when it came.
+        let _had_room = self.record.budget().spend(LimitKey::GuestEventBytes, bytes);
+    }
+
+    /// Writes something else to the record, unless the run ended.
+    pub(super) fn write(&self, write: impl FnOnce(&GuestRecord)) {
+        let open = self.open();
+        if !open.ended {
+            write(&self.record);
+        }
     }
 
     /// Puts a request on record. Nothing of it may be sent before this returns.
@@ -61,7 +99,6 @@ impl Calls {
             calls: Arc::clone(self),
             call_id: id.call_id.clone(),
         };
-        self.charge(request_bytes(&request))?;
         let recorded = {
             // The lock is held while the event is written, so that the end of the run, which ends what is
             // open, comes before it or after it.
@@ -80,36 +117,69 @@ impl Calls {
         Ok(call)
     }
 
-    /// Puts the end of a request on record, unless that was done.
+    /// What came as it will be on record, if there is room for that.
+    fn redacted(&self, answer: Answer) -> Result<Answer, ExchangeError> {
+        let Answer { response, mut hold } = answer;
+        let body_bytes = response.body.len();
+        let mut response = self
+            .record
+            .host()
+            .redact_http(Ok(response))
+            .map_err(ExchangeError::Unrecorded)?
+            .map_err(|reason| ExchangeError::Host { reason })?;
+        if response.body.len() != body_bytes {
+            // It would tell the length of what nobody gets.
+            let is_length = |name: &str| name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str());
+            response.headers.retain(|(name, _)| !is_length(name));
+        }
+        hold.fit(&response)?;
+        let bytes = message_bytes(&response.headers, &response.body);
+        let taken = self.record.budget().take(LimitKey::GuestEventBytes, bytes);
+        taken.map_err(ExchangeError::RecordFull)?;
+        Ok(Answer { response, hold })
+    }
+
+    /// Why there is no response, as it will be on record.
+    fn reason(&self, error: &ExchangeError) -> Result<String, RecordRefused> {
+        let redacted = self.record.host().redact_http(Err(error.recorded()))?;
+        Ok(redacted.err().unwrap_or_default())
+    }
+
+    /// Puts the end of a request on record, unless that was done, and gives what is recorded.
     fn end(
         &self,
         call_id: &str,
-        outcome: Result<HttpResponse<'_>, &str>,
-    ) -> Result<(), ExchangeError> {
+        end: Result<Answer, ExchangeError>,
+    ) -> Result<Answer, ExchangeError> {
+        let end = end.and_then(|answer| self.redacted(answer));
         // The lock is held while the event is written, so that none comes after the run's end.
         let mut open = self.open();
         let Some((id, since)) = open.calls.remove(call_id) else {
             return Err(ExchangeError::RunEnded);
         };
         let host = self.record.host();
-        let charged = outcome.map_or(Ok(()), |response| self.charge(response_bytes(&response)));
-        let recorded = charged.and_then(|()| {
-            let recorded = host.http_result(&id, outcome, since.elapsed_micros());
-            recorded.map_err(ExchangeError::Unrecorded)
+        let error = match end {
+            Ok(answer) => {
+                let response = Ok(&answer.response);
+                match host.http_result(&id, response, since.elapsed_micros()) {
+                    Ok(()) => return Ok(answer),
+                    Err(refused) => ExchangeError::Unrecorded(refused),
+                }
+            }
+            Err(error) => error,
+        };
+        // Where there was no room for a response, that it came is worth a line.
+        let recorded = self.reason(&error).and_then(|reason| {
+            host.http_result(&id, Err(&reason), since.elapsed_micros())?;
+            Ok(reason)
         });
-        if let Err(
-            error @ (ExchangeError::RecordFull(_)
-            | ExchangeError::Unrecorded(RecordRefused::Invalid { .. })),
-        ) = &recorded
-        {
-            // There was no room for the response; that it came is worth a line.
-            let reason = error.recorded();
-            let _kept_by_the_recorder = host.http_result(&id, Err(&reason), since.elapsed_micros());
-        }
-        recorded
+        Err(match recorded {
+            Ok(reason) => ExchangeError::Recorded(reason),
+            Err(refused) => ExchangeError::Unrecorded(refused),
+        })
     }
 
-    /// Records what became of the requests that are not over when the run is.
+    /// Records what became of the requests that are not over when the run is, and takes no more.
     pub(super) fn finish(&self) {
         let reason = ExchangeError::RunEnded.recorded();
         let mut open = self.open();
@@ -118,6 +188,14 @@ impl Calls {
             let host = self.record.host();
             let _kept_by_the_recorder = host.http_result(&id, Err(&reason), since.elapsed_micros());
         }
+    }
+
+    /// Takes no more, and records nothing: a run that was cut off in its middle may go on, and nothing is
+    /// known of the requests that it left.
+    pub(super) fn abandon(&self) {
+        let mut open = self.open();
+        open.ended = true;
+        open.calls.clear();
     }
 }
 
@@ -128,32 +206,20 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// Puts the end on record. The guest may see it when this returns.
-    pub(super) fn end(self, outcome: Result<HttpResponse<'_>, &str>) -> Result<(), ExchangeError> {
-        self.calls.end(&self.call_id, outcome)
+    /// Puts the end on record and gives it as it is there, which the guest may see.
+    pub(super) fn end(self, end: Result<Answer, ExchangeError>) -> Result<Answer, ExchangeError> {
+        self.calls.end(&self.call_id, end)
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        let reason = ExchangeError::GivenUp.recorded();
         // It was recorded already, unless the guest let go of it.
-        let _recorded = self.calls.end(&self.call_id, Err(&reason));
+        let _recorded = self.calls.end(&self.call_id, Err(ExchangeError::GivenUp));
     }
 }
 
-/// Bytes that a request takes in the lines of the record, with the end of it if that is no response.
-fn request_bytes(request: &HttpRequest<'_>) -> u64 {
-    LINES_OVERHEAD_BYTES
-        .saturating_add(text_bytes(request.url))
-        .saturating_add(message_bytes(request.headers, request.body))
-}
-
-/// What a response takes there.
-fn response_bytes(response: &HttpResponse<'_>) -> u64 {
-    message_bytes(response.headers, response.body)
-}
-
+/// Bytes that a message takes in the lines of the record.
 fn message_bytes(headers: &[(String, String)], body: &[u8]) -> u64 {
     let fields = headers.iter().map(|(name, value)| {
         text_bytes(name)
@@ -195,179 +261,7 @@ fn len(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex, Weak};
-    use std::time::Duration;
-
-    use futures_util::future::BoxFuture;
-
-    use super::{Calls, text_bytes};
-    use crate::clock::Clock;
-    use crate::executor::guest_record::GuestRecord;
-    use crate::executor::http::error::ExchangeError;
-    use crate::executor::provided::Provided;
-    use crate::executor::run_host::{
-        Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin,
-        RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime, Unrecorded,
-    };
-    use crate::limits::{Budget, LimitOverrides, LimitReached, Limits, Source};
-
-    /// Keeps which events of requests came, and whether the run could have ended in the middle of one.
-    #[derive(Default)]
-    struct Kept {
-        nothing: Unrecorded,
-        calls: Mutex<Weak<Calls>>,
-        events: Mutex<Vec<String>>,
-    }
-
-    impl Kept {
-        fn keep(&self, event: String) {
-            let calls = self.calls.lock().unwrap().upgrade().unwrap();
-            assert!(
-                calls.open.try_lock().is_err(),
-                "the run could end at {event}"
-            );
-            self.events.lock().unwrap().push(event);
-        }
-
-        fn events(&self) -> Vec<String> {
-            self.events.lock().unwrap().clone()
-        }
-    }
-
-    impl RunHost for Kept {
-        fn facts(&self) -> &RunFacts {
-            self.nothing.facts()
-        }
-
-        fn attempt(&self) -> u32 {
-            1
-        }
-
-        fn now(&self) -> RunTime {
-            Unrecorded::default().now()
-        }
-
-        fn until(&self, elapsed: Duration) -> Duration {
-            elapsed
-        }
-
-        fn recall_poll(&self) -> Result<Option<Vec<u32>>, RecordRefused> {
-            Ok(None)
-        }
-
-        fn polled(&self, _ready: &[u32], _waited_micros: u64) -> Result<(), RecordRefused> {
-            Ok(())
-        }
-
-        fn recall_http<'a>(
-            &'a self,
-            _id: &'a HttpCallId,
-            _request: HttpRequest<'a>,
-        ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>> {
-            Box::pin(std::future::ready(Ok(None)))
-        }
-
-        fn provided(&self) -> &dyn Provided {
-            &self.nothing
-        }
-
-        fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
-            self.nothing.emit(event)
-        }
-
-        fn log(
-            &self,
-            _level: LogLevel,
-            _origin: LogOrigin,
-            _message: &str,
-            _fields: &[(String, String)],
-        ) -> Result<(), RecordRefused> {
-            Ok(())
-        }
-
-        fn logs_dropped(&self, _lines: u64, _limit: LimitReached) {}
-
-        fn enter(&self, name: &str) -> Result<String, RecordRefused> {
-            self.nothing.enter(name)
-        }
-
-        fn exit(&self, _node_id: &str, _duration_micros: u64, _success: bool) {}
-
-        fn denied(&self, _denial: Denial<'_>) {}
-
-        fn next_http_call(&self) -> HttpCallId {
-            HttpCallId::default()
-        }
-
-        fn http_call<'a>(
-            &'a self,
-            id: &'a HttpCallId,
-            _request: HttpRequest<'a>,
-        ) -> BoxFuture<'a, Result<(), RecordRefused>> {
-            self.keep(format!("{} call", id.call_id));
-            Box::pin(std::future::ready(Ok(())))
-        }
-
-        fn http_result(
-            &self,
-            id: &HttpCallId,
-            outcome: Result<HttpResponse<'_>, &str>,
-            _duration_micros: u64,
-        ) -> Result<(), RecordRefused> {
-            let outcome =
-                outcome.map_or_else(str::to_owned, |response| response.status.to_string());
-            self.keep(format!("{} {outcome}", id.call_id));
-            Ok(())
-        }
-    }
-
-    fn calls(limits: Limits) -> (Arc<Kept>, Arc<Calls>) {
-        let host = Arc::new(Kept::default());
-        let budget = Arc::new(Budget::new(Arc::new(limits), None));
-        let record = GuestRecord::new(Arc::<Kept>::clone(&host), budget, Clock::system());
-        let calls = Arc::new(Calls::new(Arc::new(record)));
-        *host.calls.lock().unwrap() = Arc::downgrade(&calls);
-        (host, calls)
-    }
-
-    fn id(call_id: &str) -> HttpCallId {
-        HttpCallId {
-            call_id: call_id.to_owned(),
-            ..HttpCallId::default()
-        }
-    }
-
-    fn request(body: &[u8]) -> HttpRequest<'_> {
-        HttpRequest {
-            method: "POST",
-            url: "http://a.example/",
-            headers: &[],
-            body,
-            effect: crate::call::Effect::Write,
-        }
-    }
-
-    /// A run ends before a request is on record or after it, and never between.
-    #[tokio::test]
-    async fn each_request_on_record_has_one_end() {
-        let (host, calls) = calls(Limits::default());
-        let open = calls.begin(id("1"), request(b"")).await.unwrap();
-        let given_up = calls.begin(id("2"), request(b"")).await.unwrap();
-        drop(given_up);
-        calls.finish();
-        assert_eq!(open.end(Err("late")), Err(ExchangeError::RunEnded));
-        let late = calls.begin(id("3"), request(b"")).await;
-        assert_eq!(late.err(), Some(ExchangeError::RunEnded));
-        assert_eq!(
-            host.events(),
-            [
-                "1 call",
-                "2 call",
-                "2 connection-terminated: the guest gave the request up",
-                "1 connection-terminated: the run ended",
-            ]
-        );
-    }
+    use super::text_bytes;
 
     #[test]
     fn a_text_is_as_long_as_it_is_in_json() {
@@ -376,42 +270,5 @@ mod tests {
             let json = serde_json::to_string(text).unwrap();
             assert_eq!(text_bytes(text), json.len() as u64 - 2, "{text:?}");
         }
-    }
-
-    #[tokio::test]
-    async fn what_comes_on_record_is_bounded_and_large_values_lie_beside_it() {
-        let bytes_max = LimitOverrides::from([("guest_event_bytes".to_owned(), 10_000)]);
-        let limits = Limits::default().with(Source::Config, &bytes_max);
-        let (host, calls) = calls(limits.unwrap());
-        let full = |ended: Option<ExchangeError>| {
-            let message = ended.unwrap().to_string();
-            let expected = "not recorded: guest_event_bytes limit of 10000 reached (set by config)";
-            assert_eq!(message, expected);
-        };
-        let response = |body| HttpResponse {
-            status: 200,
-            headers: &[],
-            body,
-        };
-        // Two large bodies, and then a response and a request for which nothing is left.
-        let large = [b'x'; 100_000];
-        let first = calls.begin(id("1"), request(&large)).await.unwrap();
-        first.end(Ok(response(&large))).unwrap();
-        let second = calls.begin(id("2"), request(b"")).await.unwrap();
-        full(second.end(Ok(response(&[b'x'; 8_000]))).err());
-        let third = calls.begin(id("3"), request(b"")).await.unwrap();
-        third.end(Ok(response(b"short"))).unwrap();
-        full(calls.begin(id("4"), request(&[0xff; 6_000])).await.err());
-        assert_eq!(
-            host.events(),
-            [
-                "1 call",
-                "1 200",
-                "2 call",
-                "2 internal-error: not recorded: guest_event_bytes limit of 10000 reached (set by config)",
-                "3 call",
-                "3 200",
-            ]
-        );
     }
 }

@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
 use super::error::ExchangeError;
-use super::fields::{self, Fields};
+use super::fields;
 use super::outgoing::{Requests, Response};
 use super::resolve::{self, Found};
 use super::wire::Answer;
 use crate::call::Effect;
 use crate::capability::{Capability, Method, Target};
-use crate::executor::run_host::{HttpCallId, HttpRequest, HttpResponse};
+use crate::executor::run_host::{Denial, HttpCallId, HttpRequest, HttpResponse, RecalledHttp};
 use crate::limits::LimitKey;
 
 /// One request that the policy allows.
@@ -30,8 +30,9 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Waits for a place, collects the body, finds the addresses, puts the request on record, sends it,
-    /// collects the response, puts it on record and gives it to the guest.
+    /// Waits for a place, collects the body, and asks the record how the request ended. If that is not
+    /// known: finds the addresses, puts the request on record, sends it, collects the response, puts it on
+    /// record and gives it to the guest.
     ///
     /// The place comes first, since the bodies that are collected are what takes memory.
     pub(super) async fn carry_out(self, body: WasiBody) -> Result<Response, ExchangeError> {
@@ -45,6 +46,51 @@ impl Exchange {
             body.len(),
             &requests.secrets,
         )?;
+        let (method, url) = (self.target.method, self.target.url());
+        let secrets = requests.secrets_granted;
+        let calls = &requests.calls;
+        calls.charge_request(&url, &fields.own, &body, secrets)?;
+        let request = HttpRequest {
+            method: method.as_str(),
+            url: &url,
+            headers: &fields.recorded,
+            body: &body,
+            effect: effect(method),
+        };
+        let recalled = requests.record.host().recall_http(&self.id, request).await;
+        match recalled.map_err(ExchangeError::Unrecorded)? {
+            Some(RecalledHttp::Response(response)) => self.recalled(response),
+            Some(RecalledHttp::Failed(reason)) => Err(ExchangeError::Recorded(reason)),
+            Some(RecalledHttp::Denied { rule }) => {
+                let capability = Capability::Net(self.target.rule()).to_string();
+                requests.record.note_denial(&capability, &rule);
+                Err(ExchangeError::Prohibited)
+            }
+            None if requests.record_only => Err(ExchangeError::Host {
+                reason: "the record does not say how the request ended".to_owned(),
+            }),
+            None => {
+                self.carry_out_live(request, fields.sent, body.clone())
+                    .await
+            }
+        }
+    }
+
+    /// A response that the guest got, as it got it.
+    fn recalled(&self, response: HttpResponse) -> Result<Response, ExchangeError> {
+        let requests = &self.requests;
+        requests.calls.charge_recalled(&response);
+        let hold = requests.unread.recall(&response)?;
+        given(Answer { response, hold })
+    }
+
+    async fn carry_out_live(
+        &self,
+        request: HttpRequest<'_>,
+        fields: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, ExchangeError> {
+        let requests = &self.requests;
         let limit = requests.record.limits().get(LimitKey::HttpTimeoutMs);
         let time = Duration::from_millis(limit.value);
         let begun = requests.record.stopwatch();
@@ -52,18 +98,7 @@ impl Exchange {
         if let Err(ExchangeError::Prohibited) = found {
             return Err(ExchangeError::Prohibited);
         }
-        let (method, url) = (self.target.method, self.target.url());
-        let call = requests.calls.begin(
-            self.id.clone(),
-            HttpRequest {
-                method: method.as_str(),
-                url: &url,
-                headers: &fields.recorded,
-                body: &body,
-                effect: effect(method),
-            },
-        );
-        let call = call.await?;
+        let call = requests.calls.begin(self.id.clone(), request).await?;
         let answer = match found {
             Ok(addresses) => {
                 let left = time.saturating_sub(begun.elapsed());
@@ -72,20 +107,7 @@ impl Exchange {
             }
             Err(error) => Err(error),
         };
-        match answer {
-            Ok(answer) => {
-                call.end(Ok(HttpResponse {
-                    status: answer.status,
-                    headers: &fields::texts(&answer.headers),
-                    body: &answer.body,
-                }))?;
-                response(answer)
-            }
-            Err(error) => {
-                call.end(Err(&error.recorded()))?;
-                Err(error)
-            }
-        }
+        given(call.end(answer)?)
     }
 
     /// The whole body of the request, as the guest writes it.
@@ -126,9 +148,13 @@ impl Exchange {
                     "address: {} resolves to {address}, which is {class} and not in http.addresses_allowed",
                     self.target.host
                 );
-                let call_id = Some(self.id.call_id.as_str());
-                self.requests
-                    .denied(&self.target, &capability, &rule, call_id);
+                let denial = Denial {
+                    capability: &capability,
+                    rule: &rule,
+                    wanted: &self.target.to_string(),
+                    call_id: Some(&self.id.call_id),
+                };
+                self.requests.calls.write(|record| record.denied(denial));
                 Err(ExchangeError::Prohibited)
             }
         }
@@ -137,7 +163,7 @@ impl Exchange {
     async fn send(
         &self,
         addresses: &[SocketAddr],
-        fields: Fields,
+        fields: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, ExchangeError> {
         let request = http::Request::builder()
@@ -147,7 +173,7 @@ impl Exchange {
         let mut request = request.map_err(|error| ExchangeError::Host {
             reason: error.to_string(),
         })?;
-        *request.headers_mut() = fields.sent;
+        *request.headers_mut() = fields;
         let requests = &self.requests;
         let exchange = requests.client.exchange(
             &self.target,
@@ -170,20 +196,22 @@ fn effect(method: Method) -> Effect {
 }
 
 /// The answer as the guest gets it. It counts as unread until its body is gone.
-fn response(answer: Answer) -> Result<Response, ExchangeError> {
-    let hold = answer.hold;
-    let body = Full::new(answer.body)
+fn given(answer: Answer) -> Result<Response, ExchangeError> {
+    let Answer { response, hold } = answer;
+    let mut headers = fields::of_texts(&response.headers);
+    hold.keep_with(&mut headers)?;
+    let body = Full::new(response.body)
         .map_err(|never| match never {})
         .map_frame(move |frame| {
             let _held = &hold;
             frame
         });
-    let response = http::Response::builder()
-        .status(answer.status)
+    let given = http::Response::builder()
+        .status(response.status)
         .body(body.boxed_unsync());
-    let mut response = response.map_err(|error| ExchangeError::Host {
+    let mut given = given.map_err(|error| ExchangeError::Host {
         reason: error.to_string(),
     })?;
-    *response.headers_mut() = answer.headers;
-    Ok((response, Box::new(std::future::ready(Ok(())))))
+    *given.headers_mut() = headers;
+    Ok((given, Box::new(std::future::ready(Ok(())))))
 }

@@ -2,18 +2,20 @@
 //!
 //! A request is normalised, held to the run's policy, collected, put on record, sent by the host to an
 //! address that was checked, and answered from the record's side of the wire: the guest sees a response
-//! when it is whole and on record. Nothing is kept between two requests: no connection, no cookie, no
+//! when it is whole and on record, and sees what is there. What a run that is replayed has on record is
+//! not sent again. Nothing is kept between two requests: no connection, no cookie, no
 //! session of TLS, no answer to a look-up. A connection that one run left open would tell the next one
 //! about it, by its speed if by nothing else.
 //!
 //! * `outgoing.rs`: the requests of one run, from the guest's call to the policy's answer.
+//! * `request_body.rs`: what the guest writes into the body of a request.
 //! * `exchange.rs`: one request that the policy allows, from its body to its response.
-//! * `calls.rs`: which requests are on record without a result, so that each gets one.
+//! * `calls.rs`: which requests are on record without a result, so that each gets one, and what it says.
 //! * `fields.rs`: header fields, bounded, with secrets put in.
 //! * `resolve.rs`: from a granted name to addresses that may be connected to.
 //! * `unread.rs`: what of responses the host keeps for the guest, bounded.
 //! * `wire.rs`: connecting, TLS and one HTTP/1.1 exchange.
-//! * `error.rs`: why there is no response, for the guest and for the record.
+//! * `error.rs`: why there is no response, for the guest and for the record, from which it is read again.
 
 mod calls;
 mod error;
@@ -21,7 +23,10 @@ mod exchange;
 mod fields;
 mod head;
 mod outgoing;
+mod request_body;
 mod resolve;
+#[cfg(test)]
+mod tests;
 mod unread;
 mod wire;
 
@@ -30,14 +35,18 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::p2::DynOutputStream;
 use wasmtime_wasi_http::p2::bindings::LinkOptions;
 use wasmtime_wasi_http::p2::bindings::http::outgoing_handler::Host;
 use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
+use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
 use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
 
+use self::request_body::RequestBody;
 use super::state::HostState;
 use crate::config::{self, Secret};
+use crate::limits::LimitKey;
 
 pub(crate) use self::fields::FIELDS_BYTES_MAX;
 pub(crate) use self::outgoing::Outgoing;
@@ -46,6 +55,9 @@ pub(crate) use self::wire::Client;
 
 /// The interface whose one function counts as a host call.
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
+
+/// The interface of which one function is replaced by ours.
+const TYPES: &str = "wasi:http/types@0.2.12";
 
 /// How outgoing requests are carried out.
 #[derive(Clone)]
@@ -96,6 +108,15 @@ impl fmt::Debug for HttpOptions {
 pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     let options = LinkOptions::default();
     types::add_to_linker::<_, WasiHttp>(linker, &(&options).into(), HostState::http)?;
+    linker.allow_shadowing(true);
+    let mut replaced = linker.instance(TYPES)?;
+    replaced.func_wrap(
+        "[method]outgoing-body.write",
+        |mut store, (body,): (Resource<HostOutgoingBody>,)| {
+            write_body(store.data_mut(), &body).map(|stream| (stream.ok_or(()),))
+        },
+    )?;
+    linker.allow_shadowing(false);
     let mut handler = linker.instance(OUTGOING_HANDLER)?;
     handler.func_wrap(
         "handle",
@@ -109,6 +130,19 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
             handle(state, request, options).map(|handled| (handled,))
         },
     )
+}
+
+/// The stream into the body of a request, for whoever asks first.
+fn write_body(
+    state: &mut HostState,
+    body: &Resource<HostOutgoingBody>,
+) -> wasmtime::Result<Option<Resource<DynOutputStream>>> {
+    let Some(stream) = state.table.get_mut(body)?.take_output_stream() else {
+        return Ok(None);
+    };
+    let bytes_max = state.record.limits().value(LimitKey::HttpRequestBytes);
+    let stream: DynOutputStream = Box::new(RequestBody::new(stream, bytes_max));
+    Ok(Some(state.table.push_child(stream, body)?))
 }
 
 /// What the binding's own function does. It cannot end the instance, which a limit that is reached must.

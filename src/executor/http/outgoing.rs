@@ -27,7 +27,9 @@ use crate::outcome::OutcomeCode;
 /// request has its place among those that are carried out, so that one that waits, or is never handed in,
 /// takes 32 KiB and as much for its fields. It is two of the guest's resources: what all of them take is
 /// bounded by `resources`, at 32 KiB for each. Protects the host's heap from a guest that makes many.
-const WRITE_BYTES_MAX: usize = 16 * 1024;
+pub(super) const WRITE_BYTES_MAX: usize = 16 * 1024;
+/// Writes into the body of a request that are kept until somebody takes them up.
+pub(super) const WRITES_KEPT: usize = 2;
 
 /// The requests of one run. They end with it: what is dropped with this is neither sent nor waited for.
 pub(crate) struct Outgoing(Arc<Requests>);
@@ -39,6 +41,10 @@ pub(super) struct Requests {
     policy: Arc<Policy>,
     /// The secrets that the run has, in the order in which they are put into a request.
     pub(super) secrets: Vec<Secret>,
+    /// How many the policy names, which may be more than are there.
+    pub(super) secrets_granted: u64,
+    /// Whether nothing is ever sent.
+    pub(super) record_only: bool,
     /// One permit for each request that may go on.
     pub(super) places: Semaphore,
     pub(super) unread: Arc<Unread>,
@@ -46,19 +52,23 @@ pub(super) struct Requests {
 }
 
 impl Outgoing {
-    /// The requests of a run that may do what `policy` says.
+    /// The requests of a run that may do what `policy` says. With `record_only` the record alone answers
+    /// them.
     ///
     /// # Errors
-    /// It has a secret that is not configured.
+    /// The policy has a secret that is not configured, and requests may be sent.
     pub(crate) fn new(
         client: Arc<Client>,
         policy: Arc<Policy>,
         record: Arc<GuestRecord>,
+        record_only: bool,
     ) -> Result<Self, Failure> {
         let parallel = record.limits().value(LimitKey::ParallelCalls);
         let limit = record.limits().get(LimitKey::HttpResponseBytes);
         Ok(Self(Arc::new(Requests {
-            secrets: secrets(&client, &policy)?,
+            secrets: secrets(&client, &policy, record_only)?,
+            secrets_granted: count(&policy),
+            record_only,
             places: Semaphore::new(usize::try_from(parallel).unwrap_or(1)),
             unread: Unread::new(limit, parallel),
             calls: Arc::new(Calls::new(Arc::clone(&record))),
@@ -67,33 +77,49 @@ impl Outgoing {
             record,
         })))
     }
-}
 
-impl Drop for Outgoing {
-    fn drop(&mut self) {
+    /// Puts on record what became of requests that are not over when the call of the guest is.
+    pub(crate) fn finish(&self) {
         self.0.calls.finish();
     }
 }
 
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.0.calls.abandon();
+    }
+}
+
 /// The secrets that the policy names, the narrowest last.
-fn secrets(client: &Client, policy: &Policy) -> Result<Vec<Secret>, Failure> {
+fn secrets(client: &Client, policy: &Policy, may_lack: bool) -> Result<Vec<Secret>, Failure> {
     let mut found = Vec::new();
     for capability in &policy.effective {
         let Capability::Secret { name } = capability else {
             continue;
         };
         let mut configured = client.options.secrets.iter();
-        let secret = configured.find(|secret| secret.name() == name);
-        found.push(secret.cloned().ok_or_else(|| Failure {
-            hint: Some(format!("add a section [secrets.{name}] to config.toml")),
-            ..Failure::new(
-                OutcomeCode::LoadError,
-                format!("{capability} is granted and not configured"),
-            )
-        })?);
+        match configured.find(|secret| secret.name() == name) {
+            Some(secret) => found.push(secret.clone()),
+            None if may_lack => {}
+            None => {
+                return Err(Failure {
+                    hint: Some(format!("add a section [secrets.{name}] to config.toml")),
+                    ..Failure::new(
+                        OutcomeCode::LoadError,
+                        format!("{capability} is granted and not configured"),
+                    )
+                });
+            }
+        }
     }
     found.sort_by_key(Secret::narrowness);
     Ok(found)
+}
+
+fn count(policy: &Policy) -> u64 {
+    let named = policy.effective.iter();
+    let named = named.filter(|capability| matches!(capability, Capability::Secret { .. }));
+    u64::try_from(named.count()).unwrap_or(u64::MAX)
 }
 
 impl WasiHttpHooks for Outgoing {
@@ -123,6 +149,11 @@ impl WasiHttpHooks for Outgoing {
         Arc::new(|name| {
             DEFAULT_FORBIDDEN_HEADERS.contains(name) || matches!(*name, TE | TRAILER | EXPECT)
         })
+    }
+
+    // One more than it says is kept.
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        WRITES_KEPT - 1
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
@@ -166,25 +197,14 @@ impl Requests {
             }
         };
         if let Err(denied) = self.policy.allows(&target) {
-            self.denied(&target, &denied.capability.to_string(), &denied.rule, None);
+            self.record.denied(Denial {
+                capability: &denied.capability.to_string(),
+                rule: &denied.rule,
+                wanted: &target.to_string(),
+                call_id: None,
+            });
             return Err(ExchangeError::Denied);
         }
         Ok(target)
-    }
-
-    /// Puts on record that a request is not made; with its id when it had one by then.
-    pub(super) fn denied(
-        &self,
-        target: &Target,
-        capability: &str,
-        rule: &str,
-        call_id: Option<&str>,
-    ) {
-        self.record.denied(Denial {
-            capability,
-            rule,
-            wanted: &target.to_string(),
-            call_id,
-        });
     }
 }

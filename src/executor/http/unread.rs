@@ -7,6 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 
 use super::error::ExchangeError;
+use super::fields::{self, FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
+use crate::executor::run_host::HttpResponse;
 use crate::limits::{Limit, LimitKey};
 
 /// Bytes of the headers of responses that a guest has at once: hundreds of usual ones, and about a
@@ -44,23 +46,56 @@ impl Unread {
         header_bytes: usize,
         fields: usize,
     ) -> Result<Hold, ExchangeError> {
-        let [text, fields] =
-            [header_bytes, fields].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-        let bytes = fields
-            .saturating_mul(FIELD_OVERHEAD_BYTES)
-            .saturating_add(text)
-            .saturating_add(RESPONSE_OVERHEAD_BYTES);
+        let bytes = held_bytes(header_bytes, fields);
         if !take(&self.header_bytes, bytes, HEADER_BYTES_HELD_MAX) {
             return Err(ExchangeError::HeadersHeld);
         }
-        Ok(Hold {
+        Ok(self.held(bytes))
+    }
+
+    /// Takes in a response that is on record. There was room for it when it came, and the guest gets it
+    /// again, whatever of others it holds by now. So each is bounded by itself, and all of them together
+    /// by what a run may have on record.
+    pub(super) fn recall(self: &Arc<Self>, response: &HttpResponse) -> Result<Hold, ExchangeError> {
+        let header_bytes = check_header(response)?;
+        let bytes = held_bytes(header_bytes, response.headers.len());
+        self.header_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut hold = self.held(bytes);
+        let body_bytes = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
+        hold.check(body_bytes)?;
+        self.body_bytes.fetch_add(body_bytes, Ordering::Relaxed);
+        hold.body_bytes = body_bytes;
+        Ok(hold)
+    }
+
+    fn held(self: &Arc<Self>, header_bytes: u64) -> Hold {
+        Hold {
             header: Arc::new(HeaderHold {
                 unread: Arc::clone(self),
-                bytes,
+                bytes: header_bytes,
             }),
             body_bytes: 0,
-        })
+        }
     }
+}
+
+/// What a header of so much text in so many fields takes in memory.
+fn held_bytes(header_bytes: usize, fields: usize) -> u64 {
+    let [text, fields] =
+        [header_bytes, fields].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+    fields
+        .saturating_mul(FIELD_OVERHEAD_BYTES)
+        .saturating_add(text)
+        .saturating_add(RESPONSE_OVERHEAD_BYTES)
+}
+
+/// The bytes of a header that is within the bounds.
+fn check_header(response: &HttpResponse) -> Result<usize, ExchangeError> {
+    let bytes = fields::text_bytes(&response.headers);
+    if response.headers.len() > FIELDS_MAX || bytes > RESPONSE_HEADER_BYTES_MAX {
+        return Err(ExchangeError::ResponseHeader);
+    }
+    Ok(bytes)
 }
 
 /// Whether there was room for `bytes` more.
@@ -97,9 +132,29 @@ impl Hold {
         Ok(())
     }
 
+    /// Counts the response as it is when everything came and secrets were taken out of it, which can make
+    /// it longer.
+    pub(super) fn fit(&mut self, response: &HttpResponse) -> Result<(), ExchangeError> {
+        let unread = Arc::clone(self.unread());
+        let header_bytes = check_header(response)?;
+        if held_bytes(header_bytes, response.headers.len()) != self.header.bytes {
+            let held = unread.hold(header_bytes, response.headers.len())?;
+            self.header = Arc::clone(&held.header);
+        }
+        let body_bytes = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
+        match body_bytes.checked_sub(self.body_bytes) {
+            Some(more) => self.add(more),
+            None => {
+                let less = self.body_bytes - body_bytes;
+                unread.body_bytes.fetch_sub(less, Ordering::Relaxed);
+                self.body_bytes = body_bytes;
+                Ok(())
+            }
+        }
+    }
+
     /// Lets the header count for as long as there is a value of it, since a guest can keep the fields
-    /// without the body. The values are copied: as they came, each keeps the buffer that the connection
-    /// was read into.
+    /// without the body.
     pub(super) fn keep_with(&self, fields: &mut HeaderMap) -> Result<(), ExchangeError> {
         for value in fields.values_mut() {
             let held = HeldValue {
@@ -114,7 +169,7 @@ impl Hold {
         Ok(())
     }
 
-    fn unread(&self) -> &Unread {
+    fn unread(&self) -> &Arc<Unread> {
         &self.header.unread
     }
 
@@ -165,7 +220,8 @@ mod tests {
     use http::{HeaderMap, HeaderValue};
 
     use super::{ExchangeError, HEADER_BYTES_HELD_MAX, Unread};
-    use crate::limits::{LimitKey, Limits};
+    use crate::executor::run_host::HttpResponse;
+    use crate::limits::{LimitKey, LimitOverrides, Limits, Source};
 
     #[test]
     fn a_header_counts_while_a_field_of_it_is_kept() {
@@ -199,5 +255,46 @@ mod tests {
         drop(hold);
         assert!(unread.hold(most, 0).is_ok());
         assert_eq!(unread.hold(most, 1).err(), Some(ExchangeError::HeadersHeld));
+    }
+
+    fn response(body_bytes: usize, value: &str) -> HttpResponse {
+        HttpResponse {
+            status: 200,
+            headers: vec![("a".to_owned(), value.to_owned())],
+            body: vec![b'x'; body_bytes].into(),
+        }
+    }
+
+    #[test]
+    fn a_response_counts_as_it_is_recorded() {
+        let limits = LimitOverrides::from([("http_response_bytes".to_owned(), 100)]);
+        let limits = Limits::default().with(Source::Config, &limits).unwrap();
+        let unread = Unread::new(limits.get(LimitKey::HttpResponseBytes), 2);
+        let counted = |unread: &Unread| {
+            let [header, body] = [&unread.header_bytes, &unread.body_bytes];
+            [header, body].map(|bytes| bytes.load(Ordering::Relaxed))
+        };
+        let mut hold = unread.hold(5, 1).unwrap();
+        hold.add(50).unwrap();
+        assert_eq!(counted(&unread), [5 + 256 + 1024, 50]);
+        hold.fit(&response(80, "longer")).unwrap();
+        assert_eq!(counted(&unread), [7 + 256 + 1024, 80]);
+        hold.fit(&response(20, "")).unwrap();
+        assert_eq!(counted(&unread), [1 + 256 + 1024, 20]);
+        assert!(hold.fit(&response(101, "")).is_err());
+        drop(hold);
+        assert_eq!(counted(&unread), [0, 0]);
+        // From the record they come whether there is room or not, and are in the way of those that do not.
+        let held: Vec<_> = (0..3)
+            .map(|_| unread.recall(&response(100, "")).unwrap())
+            .collect();
+        assert_eq!(counted(&unread)[1], 300);
+        assert!(unread.hold(0, 0).unwrap().add(1).is_err());
+        drop(held);
+        assert_eq!(counted(&unread), [0, 0]);
+        // None is larger than one may be, whatever a record says.
+        assert!(unread.recall(&response(101, "")).is_err());
+        assert!(unread.recall(&response(1, &"x".repeat(65_536))).is_err());
+        assert_eq!(counted(&unread), [0, 0]);
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
@@ -25,10 +24,11 @@ use wasmtime_wasi_http::io::TokioIo;
 
 use super::HttpOptions;
 use super::error::ExchangeError;
-use super::fields::{FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
+use super::fields::{self, FIELDS_MAX, RESPONSE_HEADER_BYTES_MAX};
 use super::head::HeadBound;
 use super::unread::{Hold, Unread};
 use crate::capability::{Scheme, Target};
+use crate::executor::run_host::HttpResponse;
 use crate::tls;
 
 /// Milliseconds for one address where there are several, so that one that is silent does not take the
@@ -44,9 +44,7 @@ pub(crate) struct Client {
 
 /// What came back.
 pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) response: HttpResponse,
     /// Counts the response as unread until the guest is through with it.
     pub(super) hold: Hold,
 }
@@ -233,8 +231,9 @@ async fn collect(
     if head.headers.len() > FIELDS_MAX || header_bytes > RESPONSE_HEADER_BYTES_MAX {
         return Err(ExchangeError::ResponseHeader);
     }
-    let mut hold = unread.hold(header_bytes, head.headers.len())?;
-    hold.keep_with(&mut head.headers)?;
+    // Copied: as they came, the values keep the buffer that the connection was read into.
+    let headers = fields::texts(&head.headers);
+    let mut hold = unread.hold(fields::text_bytes(&headers), headers.len())?;
     // Nobody has to wait for what is announced as too much.
     hold.check(body.size_hint().lower())?;
     let mut collected = BytesMut::new();
@@ -253,9 +252,11 @@ async fn collect(
         }
     }
     Ok(Answer {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: collected.freeze(),
+        response: HttpResponse {
+            status: head.status.as_u16(),
+            headers,
+            body: collected.freeze(),
+        },
         hold,
     })
 }

@@ -112,6 +112,14 @@ fn run_id_of(file: &File, path: &Path) -> io::Result<Result<RunId, StoreError>> 
 }
 
 impl Store {
+    /// What is on record of a run, to be replayed. It reads the ledger from its beginning to its end.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Corrupt`], or the file cannot be read.
+    pub fn recorded(&self, run_id: &RunId) -> Result<Recorded, StoreError> {
+        read_record(&self.0, run_id)
+    }
+
     /// A recorder for a run that is done again and leaves no record: it is closed from its beginning.
     pub(crate) fn closed(&self, run_id: RunId) -> Recorder {
         Recorder::closed(Arc::clone(&self.0), run_id)

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::Journal;
+use super::flight::InFlight;
 use super::provided::CallId;
 use super::recall::Recall;
 use crate::call::{Decision, Question};
@@ -17,6 +18,7 @@ use crate::ledger::{
     Store, StoreError, decision_binding,
 };
 use crate::limits::LimitKey;
+use crate::runner::Gate;
 use crate::runner::replay::Halt;
 use crate::telemetry::chain;
 
@@ -52,13 +54,14 @@ impl Journal {
         &self,
         id: CallId,
         question: Question,
+        in_flight: InFlight,
     ) -> Result<Decision, CallError> {
         let asked = match self.asked(&id, question).await? {
             Ok(asked) => asked,
             Err(decided) => return Ok(decided),
         };
         let since = self.stopwatch();
-        let decision = match self.decision(&asked).await {
+        let decision = match self.decision(&asked, &in_flight).await {
             Ok(decision) => decision,
             // Fails closed, and on record: the run goes on from here as it would from any other answer.
             Err(CallError::Failed(reason)) => ApprovalDecision {
@@ -184,7 +187,11 @@ impl Journal {
         Ok(payload)
     }
 
-    async fn decision(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
+    async fn decision(
+        &self,
+        asked: &Asked,
+        in_flight: &InFlight,
+    ) -> Result<ApprovalDecision, CallError> {
         let by_policy = |approved, word: &str| ApprovalDecision {
             approved,
             reason: format!("every question of this run is answered with {word}"),
@@ -195,15 +202,20 @@ impl Journal {
             ApprovalPolicy::No => self.claim(asked, by_policy(false, "no")).await,
             ApprovalPolicy::Ask => {
                 let _not_wall_time = self.cx.budget().pause();
-                self.wait(asked).await
+                self.wait(asked, in_flight).await
             }
         }
     }
 
     /// Waits until somebody has decided, or the time is over.
-    async fn wait(&self, asked: &Asked) -> Result<ApprovalDecision, CallError> {
+    async fn wait(
+        &self,
+        asked: &Asked,
+        in_flight: &InFlight,
+    ) -> Result<ApprovalDecision, CallError> {
         let (store, run_id) = (self.cx.runner().store(), self.cx.run_id());
         let since = self.stopwatch();
+        let keep = Duration::from_millis(self.cx.profile().approvals.suspend_after_ms);
         let mut is_warned = false;
         loop {
             // Made before the look, so that a decision between the two is not missed.
@@ -229,7 +241,25 @@ impl Journal {
             if waited >= asked.warn_at && !std::mem::replace(&mut is_warned, true) {
                 self.warn(asked)?;
             }
+            if since.elapsed() >= keep {
+                in_flight.rest(vec![self.gate(asked)]);
+                self.suspend_if_resting().await;
+            }
             let _looked = tokio::time::timeout(look_interval(waited), decided.as_mut()).await;
+        }
+    }
+
+    /// What the run waits for when it is suspended.
+    fn gate(&self, asked: &Asked) -> Gate {
+        let until = || {
+            let micros = i64::try_from(asked.timeout.as_micros()).unwrap_or(i64::MAX);
+            Timestamp::from_unix_micros(asked.at.unix_micros().saturating_add(micros))
+        };
+        let rejects = self.cx.profile().approvals.on_timeout == OnTimeout::Reject;
+        Gate {
+            run_id: self.cx.run_id().clone(),
+            approval_id: asked.approval_id.clone(),
+            until: rejects.then(until),
         }
     }
 

@@ -1,15 +1,29 @@
 //! Outgoing requests: both halves of the record, and what is found there.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 
+use super::flight::InFlight;
 use super::{Effect, Event, Journal, Json, Origin, RecordRefused, Text, ledger};
 use crate::config::is_shown_secret;
-use crate::executor::{HttpCallId, HttpRequest, HttpResponse, RecalledHttp};
+use crate::executor::{HttpCallId, HttpEnd, HttpRequest, HttpResponse, RecalledHttp};
 use crate::runner::replay::Halt;
+
+/// The requests that go on, by their ids.
+#[derive(Default)]
+pub(super) struct Requests(Mutex<BTreeMap<String, InFlight>>);
+
+impl Requests {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, InFlight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Journal {
     pub(super) fn next_request(&self) -> HttpCallId {
@@ -65,7 +79,12 @@ impl Journal {
                 };
             };
             let Some(place) = recorded.call else {
-                return Ok(Some(RecalledHttp::Denied));
+                let denied = recorded.denied.map(|place| replay.recorded().read(place));
+                let rule = match denied.transpose()?.map(|denied| denied.event) {
+                    Some(Event::Denied(denied)) => denied.rule.unwrap_or_default(),
+                    _ => String::new(),
+                };
+                return Ok(Some(RecalledHttp::Denied { rule }));
             };
             let mut call = replay.answer(place)?;
             let now = self.recorder.redacted(self.request(id, &request).into());
@@ -95,6 +114,8 @@ impl Journal {
     ) -> impl Future<Output = Result<(), RecordRefused>> + Send + use<'_> {
         let effect = request.effect;
         let call = Event::from(self.request(id, &request));
+        let begun = self.flight.begin();
+        self.requests.open().insert(id.call_id.clone(), begun);
         let (durable, noted) = match effect {
             Effect::Write => (
                 Some(self.recorder.record_durable(Origin::Host, &call)),
@@ -110,23 +131,79 @@ impl Journal {
         }
     }
 
+    /// How a request ended, as [`Journal::record_response`] then leaves it: without the values that must not
+    /// stand in a ledger, and so that it can be read again.
+    pub(super) fn redact_end(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        let HttpResponse {
+            status,
+            headers,
+            body,
+        } = match end {
+            Ok(response) => response,
+            Err(reason) => return Ok(Err(self.redact_text(reason)?)),
+        };
+        let fields = headers.into_iter();
+        let fields =
+            fields.map(|(name, value)| Ok((self.redact_text(name)?, self.redact_text(value)?)));
+        let headers = fields.collect::<Result<_, _>>()?;
+        let body = self.redact(&body)?.map_or(body, Bytes::from);
+        if std::str::from_utf8(&body).is_err() {
+            self.check_redacted(STANDARD.encode(&body).as_bytes())?;
+        }
+        Ok(Ok(HttpResponse {
+            status,
+            headers,
+            body,
+        }))
+    }
+
+    /// `None` when there is nothing to be taken out.
+    fn redact(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, RecordRefused> {
+        let redacted = self.recorder.redact_bytes(bytes);
+        if let Some(redacted) = &redacted {
+            self.check_redacted(redacted)?;
+        }
+        Ok(redacted)
+    }
+
+    fn redact_text(&self, text: String) -> Result<String, RecordRefused> {
+        let redacted = self.redact(text.as_bytes())?.map(String::from_utf8);
+        let redacted = redacted.transpose();
+        let redacted = redacted.map_err(|error| RecordRefused::Invalid {
+            reason: error.to_string(),
+        })?;
+        Ok(redacted.unwrap_or(text))
+    }
+
+    /// What stands in place of a value may make another one with what is beside it, and so may base64. Of
+    /// that the ledger would keep something else.
+    fn check_redacted(&self, bytes: &[u8]) -> Result<(), RecordRefused> {
+        match self.recorder.redact_bytes(bytes) {
+            None => Ok(()),
+            Some(_) => Err(RecordRefused::Invalid {
+                reason: "a secret stands where it cannot be taken out".to_owned(),
+            }),
+        }
+    }
+
     pub(super) fn record_response(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        end: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
+        self.requests.open().remove(&id.call_id);
         let mut result = ledger::HttpResult {
             call_id: id.call_id.clone(),
             node_id: id.node_id.clone(),
             duration_micros: Some(duration_micros),
             ..ledger::HttpResult::default()
         };
-        match outcome {
+        match end {
             Ok(response) => {
                 result.status = Some(response.status);
-                result.headers = Json::from_serialize(response.headers).ok();
-                (result.body, result.base64) = self.body(response.body);
+                result.headers = Json::from_serialize(&response.headers).ok();
+                (result.body, result.base64) = self.body(&response.body);
             }
             Err(reason) => result.error = Some(reason.into()),
         }
@@ -178,14 +255,14 @@ fn recalled(event: Event) -> RecalledHttp {
     };
     let body = result.body.unwrap_or_default();
     let headers = result.headers.as_ref();
-    RecalledHttp::Response {
+    RecalledHttp::Response(HttpResponse {
         status,
         headers: headers
             .and_then(|headers| serde_json::from_str(headers.as_str()).ok())
             .unwrap_or_default(),
         body: match result.base64 {
-            true => STANDARD.decode(body.as_str()).unwrap_or_default(),
-            false => body.as_str().as_bytes().to_vec(),
+            true => STANDARD.decode(body.as_str()).unwrap_or_default().into(),
+            false => body.as_str().to_owned().into(),
         },
-    }
+    })
 }

@@ -1,6 +1,7 @@
 //! Turns what a guest does into events of its run's ledger.
 
 mod approval;
+mod flight;
 mod http;
 mod model;
 mod model_json;
@@ -19,13 +20,15 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use self::flight::Flight;
+use self::http::Requests;
 use self::time::Time;
 use super::context::RunContext;
 use crate::capability::Policy;
 use crate::clock::Stopwatch;
 use crate::executor::{
-    Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel, LogOrigin, Provided,
-    RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
+    Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse, LogLevel, LogOrigin,
+    Provided, RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
 };
 use crate::ledger::{
     self, Appended, Effect, Event, Json, LogStream, Origin, RecordError, Recorder, Text,
@@ -46,6 +49,9 @@ pub(super) struct Journal {
     steps: Arc<Steps>,
     calls: Arc<Calls>,
     time: Arc<Time>,
+    flight: Arc<Flight>,
+    /// Requests that are on record and have no end there.
+    requests: Arc<Requests>,
 }
 
 /// The steps of a run.
@@ -80,7 +86,7 @@ impl Journal {
         models: Models,
     ) -> Self {
         let origin = cx.origin();
-        let journal = Self {
+        Self {
             cx: cx.clone(),
             recorder: cx.recorder().clone(),
             facts: Arc::new(RunFacts {
@@ -93,10 +99,14 @@ impl Journal {
             models,
             steps: Arc::default(),
             calls: Arc::default(),
-            time: Arc::new(Time::new(cx.runner().clock().clone(), origin.started_at)),
-        };
-        journal.begin_time();
-        journal
+            flight: Arc::default(),
+            requests: Arc::default(),
+            time: Arc::new(Time::new(
+                cx.runner().clock().clone(),
+                origin.started_at,
+                cx.began_at(),
+            )),
+        }
     }
 
     /// Checks that nothing on record was left out by the guest, which has ended so.
@@ -288,13 +298,17 @@ impl RunHost for Journal {
         Box::pin(self.record_request(id, request))
     }
 
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        self.redact_end(end)
+    }
+
     fn http_result(
         &self,
         id: &HttpCallId,
-        outcome: Result<HttpResponse<'_>, &str>,
+        end: Result<&HttpResponse, &str>,
         duration_micros: u64,
     ) -> Result<(), RecordRefused> {
-        self.record_response(id, outcome, duration_micros)
+        self.record_response(id, end, duration_micros)
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Journal;
+use super::flight::InFlight;
 use super::model::Asked;
 use super::model_json;
 use super::provided::CallId;
@@ -43,6 +44,7 @@ struct Streaming {
     pieces: u64,
     /// The end is on record.
     is_over: bool,
+    _in_flight: InFlight,
 }
 
 impl Journal {
@@ -50,6 +52,7 @@ impl Journal {
         &self,
         id: CallId,
         request: ModelRequest,
+        in_flight: InFlight,
     ) -> Result<Box<dyn ModelAnswer>, CallError> {
         let asking = self.asking(id, &request, true).await?;
         match self
@@ -90,6 +93,7 @@ impl Journal {
             usage,
             pieces: 0,
             is_over: false,
+            _in_flight: in_flight,
         }))
     }
 }

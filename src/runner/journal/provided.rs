@@ -30,27 +30,38 @@ impl Provided for Journal {
 
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {
         let id = self.next_call("tool");
-        Box::pin(self.tool(id, name, arguments))
+        let in_flight = self.flight.begin();
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            self.tool(id, name, arguments).await
+        })
     }
 
     fn ask_model(&self, request: ModelRequest) -> Answer<'_, ModelResponse> {
         let id = self.next_call("llm");
-        Box::pin(self.model(id, request))
+        let in_flight = self.flight.begin();
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            self.model(id, request).await
+        })
     }
 
     fn start_model(&self, request: ModelRequest) -> Answer<'_, Box<dyn ModelAnswer>> {
         let id = self.next_call("llm");
-        Box::pin(self.model_stream(id, request))
+        let in_flight = self.flight.begin();
+        Box::pin(self.model_stream(id, request, in_flight))
     }
 
     fn ask_approval(&self, question: Question) -> Answer<'_, Decision> {
         let id = self.next_call("approval");
-        Box::pin(self.approval(id, question))
+        let in_flight = self.flight.begin();
+        Box::pin(self.approval(id, question, in_flight))
     }
 
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String> {
         let id = self.next_call("skill");
-        Box::pin(self.skill(id, skill, input))
+        let in_flight = self.flight.begin();
+        Box::pin(self.skill(id, skill, input, in_flight))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Work that is handed to another skill: a run of its own, inside this one.
 
 use super::Journal;
+use super::flight::InFlight;
 use super::provided::{CallId, failure};
 use super::recall::Recall;
 use crate::capability::{Capability, SkillName};
@@ -18,6 +19,7 @@ impl Journal {
         id: CallId,
         skill: &str,
         input: &str,
+        in_flight: InFlight,
     ) -> Result<String, CallError> {
         // An operation of a component that follows no world is named behind a dot.
         let name = skill.split_once('.').map_or(skill, |(name, _)| name);
@@ -67,7 +69,9 @@ impl Journal {
                 child
             }
         };
-        let recorded = self.child_answer(&id, &child, skill, input).await?;
+        let recorded = self
+            .child_answer(&id, &child, StartOptions::new(skill, input), &in_flight)
+            .await?;
         self.skill_answer(recorded)
     }
 
@@ -76,11 +80,12 @@ impl Journal {
         &self,
         id: &CallId,
         child: &RunId,
-        skill: &str,
-        input: JsonObject,
+        options: StartOptions,
+        in_flight: &InFlight,
     ) -> Result<Event, CallError> {
+        let skill = options.skill.clone();
         let since = self.stopwatch();
-        let outcome = self.run_inside(child, skill, input).await;
+        let outcome = self.run_inside(child, options, in_flight).await;
         let outcome = match outcome {
             Err(_) if self.cx.runner().is_shutting_down() => {
                 // This run is interrupted as well. How the other ended is no answer that a resumption could
@@ -107,7 +112,7 @@ impl Journal {
             ..ledger::ToolResult::default()
         };
         let without = |failure| result(Some(failure), None).into();
-        match answer(skill, outcome) {
+        match answer(&skill, outcome) {
             Ok(output) => self.conclude(result(None, Some(output)), without),
             Err(error) => match failure(&error) {
                 Some(failure) => self.conclude(result(Some(failure), None), without),
@@ -148,12 +153,12 @@ impl Journal {
     }
 
     /// Runs it in a task of its own, so that several go on at the same time on several threads. When this
-    /// run ends before it does, it is cancelled.
+    /// run ends before it does, it is cancelled. While it is suspended, it only waits.
     async fn run_inside(
         &self,
         child: &RunId,
-        skill: &str,
-        input: JsonObject,
+        options: StartOptions,
+        in_flight: &InFlight,
     ) -> Result<RunOutcome, RunError> {
         let options = StartOptions {
             run_id: Some(child.clone()),
@@ -162,22 +167,29 @@ impl Journal {
                 approvals: Some(self.cx.profile().approvals.policy),
                 ..Terms::default()
             },
-            ..StartOptions::new(skill, input)
+            ..options
         };
-        let caller = Caller::within(&self.cx);
         let runner = self.cx.runner();
-        let started = match runner.store().summary(child) {
-            Err(StoreError::NotFound { .. }) => runner.start(caller, options).await?,
-            // It is there already, from before this run was cut off.
-            _ => match runner
-                .resume_inside(caller, child, &self.cx, options)
-                .await?
-            {
-                Inside::GoesOn(started) => *started,
-                Inside::Ended(outcome) => return outcome,
-            },
-        };
-        started.handle.wait().await
+        loop {
+            let (caller, options) = (Caller::within(&self.cx), options.clone());
+            let started = match runner.store().summary(child) {
+                Err(StoreError::NotFound { .. }) => runner.start(caller, options).await?,
+                // It is there already: it was suspended, or this run was cut off.
+                _ => {
+                    let resumed = runner.resume_inside(caller, child, &self.cx, options);
+                    match resumed.await? {
+                        Inside::GoesOn(started) => *started,
+                        Inside::Ended(outcome) => return outcome,
+                    }
+                }
+            };
+            match started.handle.wait().await {
+                Err(RunError::Suspended { gates, .. }) if !runner.is_shutting_down() => {
+                    self.rest(in_flight, &gates).await;
+                }
+                ended => return ended,
+            }
+        }
     }
 
     /// The newest line of the other run's ledger, if it has one.

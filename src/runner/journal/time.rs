@@ -14,8 +14,6 @@ use crate::runner::replay::Halt;
 const LAG_MAX: Duration = Duration::from_secs(1);
 /// What the event of a look takes in the ledger.
 const LOOK_BYTES: u64 = 256;
-/// The look that no guest makes: the host's own, when the guest begins.
-const FIRST_LOOK: u64 = 0;
 
 /// The time of one run.
 pub(super) struct Time {
@@ -24,6 +22,8 @@ pub(super) struct Time {
     base: Timestamp,
     /// The real time since then, when this was made; and what has passed since.
     anchor: (Duration, Stopwatch),
+    /// How long this part of the run waited for a place and for its component.
+    delay: Duration,
     state: Mutex<State>,
 }
 
@@ -45,15 +45,17 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
 }
 
 impl Time {
-    pub(super) fn new(clock: Clock, base: Timestamp) -> Self {
+    /// The time of a run that began at `base`, and the newest part of it at `began_at`.
+    pub(super) fn new(clock: Clock, base: Timestamp, began_at: Timestamp) -> Self {
         Self {
             anchor: (between(base, clock.now()), clock.stopwatch()),
+            delay: between(began_at, clock.now()),
             base,
             state: Mutex::new(State {
                 now: base,
-                looks: FIRST_LOOK,
+                looks: 0,
                 polls: 0,
-                part: 1,
+                part: 0,
                 began_at: base,
                 paused: Duration::ZERO,
             }),
@@ -86,27 +88,25 @@ impl Time {
 }
 
 impl Journal {
-    /// Begins, or goes on with, the guest's time. Waiting for a place and loading are not part of it.
-    pub(super) fn begin_time(&self) {
-        self.look(FIRST_LOOK);
-        let mut state = self.time.state();
-        state.began_at = state.now;
-    }
-
     pub(super) fn run_time(&self) -> RunTime {
-        let look = {
+        let (limit, (part, began_at)) = self.part();
+        let (look, is_first) = {
             let mut state = self.time.state();
             state.looks += 1;
-            state.looks
+            let is_first = state.part != part;
+            if is_first {
+                state.part = part;
+                state.began_at = began_at;
+                state.paused = Duration::ZERO;
+            }
+            (state.looks, is_first)
         };
-        self.look(look);
-        let (limit, part) = self.part();
-        let mut state = self.time.state();
-        if state.part != part.0 {
-            state.part = part.0;
-            state.began_at = part.1;
-            state.paused = Duration::ZERO;
+        if let Some(delay) = self.look(look, is_first) {
+            let micros = i64::try_from(delay).unwrap_or(i64::MAX);
+            let began_at = began_at.unix_micros().saturating_add(micros);
+            self.time.state().began_at = Timestamp::from_unix_micros(began_at);
         }
+        let state = self.time.state();
         let used = between(state.began_at, state.now).saturating_sub(state.paused);
         RunTime {
             time: state.now,
@@ -136,36 +136,44 @@ impl Journal {
         }
     }
 
-    /// Moves the guest's time on if it is far behind.
-    fn look(&self, look: u64) {
+    /// Moves the guest's time on if it is far behind. The first look of a part may find out how long that
+    /// part waited before the guest began, in microseconds: that is no wall time.
+    fn look(&self, look: u64, is_first: bool) -> Option<u64> {
         if let Some(replay) = self.cx.replay()
             && !replay.is_over()
         {
             let found = replay.timer("a look at a clock", false, |timer| timer.look == Some(look));
-            match found {
-                Ok(Some((_, time))) => {
+            return match found {
+                Ok(Some((timer, time))) => {
                     // It was paid for when it was recorded, and is again.
                     let _no_room_then_either = self.pay_for_look();
                     self.time.fix(time);
+                    timer.delay_micros
                 }
-                Ok(None) => {}
-                Err(halt) => self.cx.halt(halt),
-            }
-            return;
+                Ok(None) => None,
+                Err(halt) => {
+                    self.cx.halt(halt);
+                    None
+                }
+            };
         }
         if self.cx.is_record_only() {
-            return;
+            return None;
         }
+        let is_late = is_first && self.time.delay >= LAG_MAX;
         let behind = between(self.time.state().now, self.time.clock.now());
-        if behind < LAG_MAX || self.pay_for_look().is_err() {
-            return;
+        if (behind < LAG_MAX && !is_late) || self.pay_for_look().is_err() {
+            return None;
         }
+        let delay_micros = u64::try_from(self.time.delay.as_micros()).unwrap_or(u64::MAX);
         let timer = Timer {
             look: Some(look),
+            delay_micros: is_late.then_some(delay_micros),
             ..Timer::default()
         };
         // A record that cannot be written is met by whatever the guest does next.
         let _kept_by_the_recorder = self.record(Origin::Host, timer);
+        is_late.then_some(delay_micros)
     }
 
     fn pay_for_look(&self) -> Result<(), LimitReached> {

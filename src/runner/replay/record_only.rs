@@ -20,7 +20,7 @@ use crate::runner::executor::{RunProfile, Terms};
 use crate::runner::json_object::JsonObject;
 use crate::runner::resume::parse_seed;
 use crate::runner::terminal::{Ended, Terminal};
-use crate::runner::{DEADLINE_DEFAULT, Runner};
+use crate::runner::{Admit, DEADLINE_DEFAULT, Runner};
 
 /// Bytes of the policy, the limits and the environment of a record. Protects the memory of whoever replays a
 /// record that somebody made up.
@@ -62,7 +62,7 @@ impl Runner {
             end,
             mut report,
         } = self.again(recorded, &options)?;
-        let ticket = self.admit(&Caller::new(), cx.profile())?;
+        let ticket = self.admit(&Caller::new(), cx.profile(), Admit::IfThereIsRoom)?;
         let work = async {
             let _place = ticket.redeem().await;
             // Also where the skill has another name now, its guest knows the one that it had.
@@ -295,6 +295,7 @@ fn stopped(halt: Halt, end: Option<&Recalled>) -> Result<ReplayVerdict, String> 
             None => ReplayVerdict::SameSoFar { next },
         }),
         Halt::Ambiguous(call) => Err(call.to_string()),
+        Halt::Suspended(_) => Err("it waits for people".to_owned()),
         Halt::Failed(reason) => Err(reason),
     }
 }

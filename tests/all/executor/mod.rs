@@ -4,6 +4,8 @@ mod artifacts;
 mod call;
 mod load;
 mod operations;
+mod time;
+mod timed_host;
 
 use std::sync::Arc;
 
@@ -119,5 +121,6 @@ fn call(verb: &str, limits: Limits) -> Call {
         environment: Arc::default(),
         operation: None,
         input: verb.to_owned(),
+        record_only: false,
     }
 }

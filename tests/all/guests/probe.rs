@@ -68,6 +68,33 @@ fn nothing_ambient_is_visible() {
     assert!(output["seconds"].as_u64().unwrap() > 1_700_000_000);
 }
 
+/// A guest that computes sees the time pass, and what became of its waits is on record.
+#[test]
+fn a_guest_sees_the_time_of_its_record() {
+    let home = Home::new(&[PROBE]);
+    let verb = json!({ "verb": "time", "do": [
+        { "step": "timer", "ms": 3_600_000 }, { "step": "timer", "ms": 20 }, { "step": "look" },
+        { "step": "poll" }, { "step": "look" }, { "step": "busy_wait", "ms": 1_500 },
+    ] });
+    let (document, exit) = probe(&home, &verb);
+    assert_eq!(exit, 0, "{document}");
+    let output = &document["output"];
+    assert_eq!(output[3], json!([1]));
+    for clock in [0, 1] {
+        let [before, after] = [2, 4].map(|at| output[at][clock].as_u64().unwrap());
+        assert!(after >= before + 20_000, "{output}");
+    }
+    assert!(output[5].as_u64().unwrap() >= 1_500, "{output}");
+    let timers = home.events_of(document["run_id"].as_str().unwrap(), "timer");
+    let polls = timers.iter().filter(|timer| timer["payload"]["poll"] == 1);
+    let ready: Vec<&Value> = polls.map(|timer| &timer["payload"]["ready"]).collect();
+    assert_eq!(ready, [&json!([1])]);
+    let looks = timers
+        .iter()
+        .filter(|timer| timer["payload"]["look"].is_u64());
+    assert!(looks.count() >= 2);
+}
+
 /// Case C28: what a guest writes never looks like what the host saw.
 #[test]
 fn a_log_text_that_looks_like_an_event_stays_text() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::server::Server;
-use super::{fetched, granted, payloads, probe, run_id};
+use super::{granted, payloads, probe, run_id};
 use crate::harness::Home;
 
 /// Everything that is logged, but for the compiler's own notes, of which there are millions.
@@ -103,11 +103,18 @@ fn a_secret_is_put_in_by_the_host_and_is_on_no_record() {
             "Bearer [secret:KEY]"
         };
         assert!(call["headers"].to_string().contains(shown), "{call}");
-        // The server sent it back; the ledger does not keep that either.
+        // The server sent it back; neither the ledger nor the guest gets that, in the body or in a field.
         let result = &payloads(&home, &run_id(&document), "http_result")[0];
         let body = result["body"].as_str().unwrap();
+        assert!(!document.to_string().contains(VALUE), "{document}");
+        assert_eq!(document["output"]["headers"], result["headers"]);
+        let has_length = result["headers"].to_string().contains("content-length");
+        assert_eq!(has_length, path == "/v10", "{result}");
         match path {
-            "/v1/x" => assert_eq!(body, "Bearer [redacted:KEY]"),
+            "/v1/x" => {
+                assert_eq!(body, "Bearer [redacted:KEY]");
+                assert_eq!(document["output"]["text"], body);
+            }
             "/v1/bytes" => {
                 assert_eq!(result["base64"], true);
                 assert_eq!(STANDARD.decode(body).unwrap(), b"\xffBearer [redacted:KEY]");
@@ -214,17 +221,19 @@ fn a_secret_that_is_granted_and_not_configured_refuses_the_run() {
     assert!(document["hint"].as_str().unwrap().contains("[secrets.KEY]"));
 }
 
-/// A guest that gets its hands on the value, since a server sent it back, does not get it on record.
+/// A guest that gets its hands on the value, from a file with the same in it, does not get it on record.
 #[test]
 fn what_a_guest_says_of_a_secret_is_not_recorded() {
     let (server, elsewhere) = (echo(), TempDir::new().unwrap());
     let file = key_file(&elsewhere, VALUE);
-    let home = granted(
-        &[&server.net("/#GET"), "secret:KEY"],
-        &section("KEY", &server, &file),
-    );
-    let (output, run_id) = fetched(&home, &server.url("/v1"));
-    assert!(output["text"].as_str().unwrap().contains(VALUE));
+    let copies = TempDir::new().unwrap();
+    key_file(&copies, VALUE);
+    let folder = format!("fs:ro:{}=/d", copies.path().display());
+    let home = granted(&[&folder, "secret:KEY"], &section("KEY", &server, &file));
+    let (document, exit) = probe(&home, &json!({ "verb": "read_file", "path": "/d/key" }));
+    assert_eq!(exit, 0, "{document}");
+    assert!(document["output"].to_string().contains(VALUE), "{document}");
+    let run_id = run_id(&document);
     let completed = &payloads(&home, &run_id, "run_completed")[0];
     assert!(
         completed["output"].to_string().contains("[redacted:KEY]"),

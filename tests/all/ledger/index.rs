@@ -301,7 +301,18 @@ async fn c29_an_end_that_was_written_after_a_cut_does_not_cover_it_up() {
     let run_id = id(GOLDEN_ID);
     store.update_index().unwrap();
     cut_last_line(&store, &run_id, b"");
+    // Whoever knows of the line takes nothing up that has lost it.
+    let refused = store.recover(&run_id).await.err().unwrap();
+    assert!(
+        matches!(refused, StoreError::Corrupt { ref corruption, .. } if corruption.damage == lost(head)),
+        "{refused}"
+    );
+    // Somebody without the index does.
+    let index = dir.path().join("index.db");
+    let kept = dir.path().join("kept");
+    fs::rename(&index, &kept).unwrap();
     let recorder = store.recover(&run_id).await.unwrap();
+    fs::rename(&kept, &index).unwrap();
     recorder.record(Origin::Guest, &log("instead")).unwrap();
     let done = end(RunStatus::Ok, OutcomeCode::Ok);
     recorder.record(Origin::Host, &done).unwrap();

@@ -40,6 +40,7 @@ struct Parts {
     models: Models,
     clock: Clock,
     on_timeout: OnTimeout,
+    suspend_after_ms: u64,
     nested_max: usize,
 }
 
@@ -50,6 +51,7 @@ impl Default for Parts {
             models: Models::new(),
             clock: Clock::system(),
             on_timeout: OnTimeout::Reject,
+            suspend_after_ms: Approvals::default().suspend_after_ms,
             nested_max: 16,
         }
     }
@@ -75,6 +77,7 @@ impl Bench {
             tools: parts.tools,
             models: parts.models,
             approvals: Approvals {
+                suspend_after_ms: parts.suspend_after_ms,
                 policy: ApprovalPolicy::Ask,
                 on_timeout: parts.on_timeout,
             },

@@ -120,7 +120,7 @@ async fn both_halves_of_a_question_are_on_record_with_what_it_took() {
     };
     let expected = json!({
         "call_id": "llm#1", "phase": "call", "node_id": "", "model": "small", "provider": "local",
-        "effect": "read",
+        "asked": "default", "effect": "read",
         "request": {
             "system": "be brief", "temperature": 0.5,
             "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hello" }] }],
@@ -159,7 +159,8 @@ async fn a_model_is_asked_only_where_it_is_granted_also_by_another_name() {
     let denied = of_type(&events, "denied");
     assert_eq!(denied[0]["capability"], "llm:local/small");
     assert_eq!(denied[0]["wanted"], "default");
-    assert_eq!(of_type(&events, "llm_call").len(), 2);
+    // What was asked, and what nobody serves: both with its answer.
+    assert_eq!(of_type(&events, "llm_call").len(), 4);
 }
 
 #[tokio::test]

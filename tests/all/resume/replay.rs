@@ -5,12 +5,14 @@ mod tampered;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillrun_test_artifacts::{GREET, Guest, HANDOFF, NOTES, PROBE, TRIAGE};
+use skillrun_test_artifacts::{FETCH, GREET, Guest, HANDOFF, NOTES, PROBE, TRIAGE};
 use tempfile::TempDir;
 
 use crate::harness::{Home, Ran};
+use crate::http::server::{Server, ok};
 use crate::wit::triage::{Model, configure, triage};
 
 /// A record of `triage` with servers that are gone, and where what they did can be counted.
@@ -350,6 +352,50 @@ fn random_numbers_clocks_and_variables_are_those_on_record() {
         let document = assert_same(&home, then["run_id"].as_str().unwrap());
         assert_eq!(document["output"], then["output"]);
     }
+}
+
+/// A request that got a secret is found again where there is none, and nothing is sent.
+#[test]
+fn a_request_with_a_secret_is_answered_without_one() {
+    let server = Server::answering(ok("hello"));
+    let home = Home::new(&[FETCH]);
+    let key = home.path().join("key");
+    fs::write(&key, "hunter2-hunter2-hunter2").unwrap();
+    let list = json!([server.net("/#GET"), "secret:api"]);
+    home.write_manifest(
+        "fetch",
+        &format!("[component]\nworld = \"0.1\"\n[capabilities]\nrequest = {list}\n"),
+    );
+    home.configure(&format!(
+        "[skills.fetch]\ngrant = {list}\n[secrets.api]\nfile = {key:?}\nurl = \"{}\"\nheader = \"Authorization\"\n",
+        server.url("/")
+    ));
+    let (document, exit) = home.run_json("fetch", &json!({ "url": server.url("/a") }));
+    assert_eq!(exit, 0, "{document}");
+    let run_id = document["run_id"].as_str().unwrap();
+    assert!(server.seen()[0].header("authorization").is_some());
+    let other = Home::new(&[FETCH]);
+    let again = assert_same(&other, str(&home.ledger(run_id)));
+    assert_eq!(again["output"], json!({ "status": 200, "text": "hello" }));
+    fs::remove_file(key).unwrap();
+    assert_same(&home, run_id);
+    assert_eq!(server.seen().len(), 1, "nothing is sent");
+}
+
+#[test]
+fn timers_are_not_waited_for() {
+    let home = Home::new(&[PROBE]);
+    let steps = json!([{ "step": "timer", "ms": 3000 }, { "step": "poll" }, { "step": "look" }]);
+    let (document, exit) = home.run_json("probe", &json!({ "verb": "time", "do": steps }));
+    assert_eq!(exit, 0, "{document}");
+    let begun = Instant::now();
+    let again = assert_same(&home, document["run_id"].as_str().unwrap());
+    assert_eq!(again["output"], document["output"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]

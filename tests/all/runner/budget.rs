@@ -174,6 +174,7 @@ fn runs_inside_share_their_fuel_also_at_once() {
                 environment: Arc::default(),
                 operation: None,
                 input: r#"{"verb":"log_flood","lines":1000000000,"text":"x"}"#.to_owned(),
+                record_only: false,
             })
         };
         let (first, second) = tokio::join!(spin(), spin());

@@ -328,6 +328,15 @@ pub(super) const ATTACKS: &[Attack] = &[
         says: "DestinationIpProhibited",
     },
     Attack {
+        tries: "has a server send back the secret that it was sent",
+        verb: r#"{"verb":"http","url":"http://ECHO/"}"#,
+        grants: &["net:http://ECHO/#GET", "secret:KEY"],
+        limit: "",
+        code: "ok",
+        exit: 0,
+        says: r#""text":"[redacted:KEY]"}"#,
+    },
+    Attack {
         tries: "sends a larger body than it may",
         verb: r#"{"verb":"http","method":"POST","url":"http://192.0.2.1/","body_bytes":2000}"#,
         grants: &["net:http://192.0.2.1/#POST"],

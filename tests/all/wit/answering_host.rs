@@ -9,9 +9,9 @@ use skillrun::call::{
     ToolAnswer, ToolDefinition, ToolUse, Usage,
 };
 use skillrun::executor::{
-    Answer, CallError, Denial, GuestEvent, HttpCallId, HttpRequest, HttpResponse, LogLevel,
-    LogOrigin, ModelAnswer, Provided, RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime,
-    Unrecorded,
+    Answer, CallError, Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse,
+    LogLevel, LogOrigin, ModelAnswer, Provided, RecalledHttp, RecordRefused, RunFacts, RunHost,
+    RunTime, Unrecorded,
 };
 use skillrun::limits::LimitReached;
 
@@ -241,10 +241,14 @@ impl RunHost for AnsweringHost {
         Box::pin(std::future::ready(Err(RecordRefused::Unavailable)))
     }
 
+    fn redact_http(&self, end: HttpEnd) -> Result<HttpEnd, RecordRefused> {
+        Ok(end)
+    }
+
     fn http_result(
         &self,
         _id: &HttpCallId,
-        _outcome: Result<HttpResponse<'_>, &str>,
+        _end: Result<&HttpResponse, &str>,
         _duration_micros: u64,
     ) -> Result<(), RecordRefused> {
         Err(RecordRefused::Unavailable)

@@ -40,6 +40,7 @@ async fn answers(skill: &ForeignSkill) -> (Value, Vec<String>) {
             environment: Arc::default(),
             operation: None,
             input: json!({ "do": "answers" }).to_string(),
+            record_only: false,
         })
         .await;
     let output = called.unwrap_or_else(|failure| panic!("{failure:?}"));

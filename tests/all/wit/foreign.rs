@@ -41,6 +41,7 @@ async fn runs_as_operations(component: &Path) {
                 environment: Arc::default(),
                 operation: Some(function.to_owned()),
                 input: input.to_string(),
+                record_only: false,
             })
             .await;
         let text = match called {

@@ -26,6 +26,8 @@ use skillrun::tools::{HostTool, ToolError, Toolbox};
 use skillrun_test_artifacts::{GREET, HANDOFF, PROBE};
 use tempfile::TempDir;
 
+use crate::http::server::{Server, ok};
+
 /// How often anybody was reached.
 type Reached = Arc<AtomicUsize>;
 
@@ -193,7 +195,13 @@ impl Bench {
         fs::write(&file, bytes).unwrap();
         let before = self.reached.load(Ordering::SeqCst);
         let report = replayed(&self.alone, &file).await;
-        assert_eq!(replayed(&self.live, &file).await.verdict, report.verdict);
+        let again = replayed(&self.live, &file).await.verdict;
+        // Which of several requests is found to have no answer first may differ.
+        assert_eq!(
+            again.as_str(),
+            report.verdict.as_str(),
+            "{again:?} {report:?}"
+        );
         assert_eq!(
             self.reached.load(Ordering::SeqCst),
             before,
@@ -285,6 +293,50 @@ async fn a_record_of_steps_and_lines_is_followed_to_wherever_it_was_cut_off() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_waits_and_looks_is_followed_to_wherever_it_was_cut_off() {
+    let bench = Bench::new();
+    let input = json!({ "verb": "time", "do": [
+        { "step": "timer", "ms": 60 },
+        { "step": "timer", "ms": 1 },
+        { "step": "look" },
+        { "step": "poll" },
+        { "step": "ready", "place": 0 },
+        { "step": "block", "place": 0 },
+        { "step": "busy_wait", "ms": 1100 },
+        { "step": "look" },
+    ] });
+    let ledger = bench.record(&input, &[]).await;
+    for kind in ["\"poll\":2", "\"look\":"] {
+        assert!(ledger.contains(kind), "{kind}: {ledger}");
+    }
+    check_prefixes(&bench, &ledger).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_requests_is_followed_to_wherever_it_was_cut_off() {
+    let bench = Bench::new();
+    let server = Server::start(|seen, wire| match seen.path() {
+        "/close" => Ok(()),
+        "/bytes" => wire.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\x00"),
+        _ => wire.write_all(&ok("hello")),
+    });
+    let grant = server.net("/#GET,POST");
+    let all = ["/a", "/close", "/bytes"].map(|path| server.url(path));
+    for input in [
+        json!({ "verb": "http", "url": server.url("/a"), "method": "POST", "body": "x" }),
+        json!({ "verb": "http_each", "urls": all }),
+        json!({ "verb": "http_at_once", "urls": all }),
+        json!({ "verb": "http_leave", "url": server.url("/a"), "drop": true }),
+        json!({ "verb": "http_leave", "url": server.url("/a"), "drop": false }),
+    ] {
+        let ledger = bench.record(&input, &[&grant]).await;
+        let before = server.seen().len();
+        check_prefixes(&bench, &ledger).await;
+        assert_eq!(server.seen().len(), before, "nothing is sent");
+    }
+}
+
 /// A file that ends in the middle of a line is one that ends before it.
 #[test]
 fn a_record_may_end_anywhere() {
@@ -293,7 +345,7 @@ fn a_record_may_end_anywhere() {
     let ledger = runtime.block_on(bench.record(&calls(), GRANTS));
     let first = ledger.find('\n').unwrap() + 1;
     let mut runner = TestRunner::new(Config {
-        cases: 64,
+        cases: 24,
         failure_persistence: None,
         ..Config::default()
     });

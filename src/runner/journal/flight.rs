@@ -1,0 +1,135 @@
+//! The calls of a run that are not answered yet, so that a run that only waits for people can be told from one
+//! that works.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::Journal;
+use crate::runner::Gate;
+use crate::runner::replay::Halt;
+use crate::telemetry::chain;
+
+/// How often it is looked whether another process has decided.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The calls that are not answered yet.
+#[derive(Default)]
+pub(super) struct Flight {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that are being worked on.
+    active: usize,
+    /// What the others wait for, by a number of the call.
+    resting: BTreeMap<u64, Vec<Gate>>,
+    calls: u64,
+}
+
+/// A call that is not answered yet. It counts as answered when this is dropped.
+pub(super) struct InFlight {
+    flight: Arc<Flight>,
+    number: u64,
+}
+
+impl Flight {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call.
+    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+        let mut state = self.state();
+        state.active += 1;
+        state.calls += 1;
+        InFlight {
+            flight: Arc::clone(self),
+            number: state.calls,
+        }
+    }
+
+    /// What the run waits for, if that is all that it does.
+    fn resting(&self) -> Option<Vec<Gate>> {
+        let state = self.state();
+        let gates = || state.resting.values().flatten().cloned().collect();
+        (state.active == 0).then(gates)
+    }
+}
+
+impl InFlight {
+    /// From now on it only waits for people.
+    pub(super) fn rest(&self, gates: Vec<Gate>) {
+        let mut state = self.flight.state();
+        if state.resting.insert(self.number, gates).is_none() {
+            state.active -= 1;
+        }
+        drop(state);
+        self.flight.changed.notify_waiters();
+    }
+
+    /// It is worked on again.
+    pub(super) fn work(&self) {
+        let mut state = self.flight.state();
+        if state.resting.remove(&self.number).is_some() {
+            state.active += 1;
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.work();
+        self.flight.state().active -= 1;
+        self.flight.changed.notify_waiters();
+    }
+}
+
+impl Journal {
+    /// Suspends the run if all that it does is wait for people.
+    pub(super) async fn suspend_if_resting(&self) {
+        if let Some(gates) = self.flight.resting() {
+            self.stop::<()>(Halt::Suspended(gates)).await;
+        }
+    }
+
+    /// Waits until one of the gates is decided or its time is over. The run is suspended meanwhile, once
+    /// nothing else goes on in it.
+    pub(super) async fn rest(&self, call: &InFlight, gates: &[Gate]) {
+        call.rest(gates.to_vec());
+        let (store, clock) = (self.cx.runner().store(), self.cx.runner().clock());
+        loop {
+            // Made before the looks, so that nothing between the two is missed.
+            let (changed, decided) = (self.flight.changed.notified(), store.decided());
+            self.suspend_if_resting().await;
+            let looked = store.clone();
+            let decisions = tokio::task::spawn_blocking(move || looked.decisions()).await;
+            let now = clock.now();
+            let is_due = |gate: &Gate| gate.until.is_some_and(|until| until <= now);
+            match decisions {
+                Ok(Ok(decisions)) => {
+                    let is_decided = |gate: &Gate| {
+                        decisions.contains(&(gate.run_id.clone(), gate.approval_id.clone()))
+                    };
+                    if gates.iter().any(|gate| is_due(gate) || is_decided(gate)) {
+                        break;
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(error = chain(&error), "cannot look for decisions");
+                }
+                Err(_shut_down) => return std::future::pending().await,
+            }
+            tokio::select! {
+                () = changed => {}
+                () = decided => {}
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
+        }
+        call.work();
+    }
+}
