@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::create::create;
 use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
 use super::replay::{Recorded, read_record};
-use super::store::{Store, create};
+use super::store::Store;
 use crate::id::RunId;
 
 impl Store {

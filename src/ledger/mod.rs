@@ -25,6 +25,7 @@ mod abandoned;
 mod blob;
 mod bus;
 mod copy;
+mod create;
 mod decision;
 mod digest;
 mod error;

@@ -106,6 +106,40 @@ pub(super) fn recover(
     Ok((recorder, recorded))
 }
 
+/// Opens, for a run that begins now, the file of one with its id that never began: its process was gone
+/// before the first event was whole. What is there of that is kept beside. A file that does not hold the line
+/// `noted` had more once.
+pub(super) fn open_unstarted(
+    folder: &Folder,
+    run_id: &RunId,
+    noted: Option<Head>,
+) -> Result<File, StoreError> {
+    let exists = || StoreError::Exists {
+        run_id: run_id.clone(),
+    };
+    let file = match open_claimed(folder, run_id) {
+        Err(StoreError::Locked { .. } | StoreError::NotFound { .. }) => return Err(exists()),
+        opened => opened?,
+    };
+    let name = file_name(run_id);
+    let failed = |operation| {
+        let name = &name;
+        move |source| folder.failed(operation, name, source)
+    };
+    let scanned = file
+        .try_clone()
+        .and_then(|file| scan(run_id, file, noted, &mut |_, _| Ok(())));
+    let scan = scanned.map_err(failed("read"))?;
+    if scan.corruption.is_some() || scan.state.phase() != Phase::New {
+        return Err(exists());
+    }
+    if let Some(torn) = scan.torn {
+        set_aside(folder, run_id, &file, torn, &BTreeSet::new())
+            .map_err(failed("cut the torn end off"))?;
+    }
+    Ok(file)
+}
+
 /// Opens a ledger to write to it, and takes its lock.
 fn open_claimed(folder: &Folder, run_id: &RunId) -> Result<File, StoreError> {
     let name = file_name(run_id);
@@ -187,7 +221,11 @@ fn set_aside(
 }
 
 /// Records an event for every copy that no event tells of yet.
-fn report(folder: &Folder, recorder: &Recorder, told: &BTreeSet<String>) -> Result<(), StoreError> {
+pub(super) fn report(
+    folder: &Folder,
+    recorder: &Recorder,
+    told: &BTreeSet<String>,
+) -> Result<(), StoreError> {
     let run_id = recorder.run_id();
     for copy in copies(folder, run_id) {
         let failed = |source| folder.failed("read", &file_name(run_id), source);

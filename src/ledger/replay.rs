@@ -61,6 +61,8 @@ pub struct RecordedCall {
     pub pieces: Vec<Place>,
     /// The refusal, where there is no call.
     pub denied: Option<Place>,
+    /// The answer of a model is there as a value, too.
+    pub is_structured: bool,
     first_seq: u64,
 }
 
@@ -128,6 +130,8 @@ pub(super) struct RecordIndex {
     act_seq: u64,
     completed: Option<Place>,
     head_seq: u64,
+    /// The call of a model that has its answer, whose value would be the next of its kind.
+    answered: Option<Box<str>>,
 }
 
 impl RecordIndex {
@@ -160,8 +164,16 @@ impl RecordIndex {
                 ..
             }) => match phase {
                 CallPhase::Call => self.call(id, place),
-                CallPhase::Result => self.result(id, place),
+                CallPhase::Result => {
+                    self.result(id, place);
+                    self.answered = Some(id.as_str().into());
+                }
             },
+            Event::StructuredOutput(_) => {
+                if let Some(id) = self.answered.take() {
+                    self.known(&id, place).is_structured = true;
+                }
+            }
             Event::LlmChunk(chunk) => {
                 if let Some(id) = &chunk.call_id {
                     self.known(id, place).pieces.push(place);

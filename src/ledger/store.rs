@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::abandoned::{Abandoned, close_abandoned};
-use super::blob::{self, Blobs};
+use super::blob;
 use super::bus::Bus;
-use super::error::{Failure, RecordError, StoreError};
-use super::event::{Event, Origin};
+use super::create::create;
+use super::error::StoreError;
+use super::event::Event;
 use super::explain::{Explanation, explain};
 use super::export::{ExportError, export};
 use super::folder::Folder;
@@ -19,7 +20,7 @@ use super::health::Health;
 use super::index::Index;
 use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
-use super::lock::{self, Holders};
+use super::lock::Holders;
 use super::payload::{Head, RunStarted};
 use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
@@ -28,12 +29,11 @@ use super::recover::recover;
 use super::redact::{RedactError, Redactions};
 use super::replay::Recorded;
 use super::scan::is_of_the_original_system;
-use super::state::{Phase, State};
+use super::state::Phase;
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
 use super::verify::{VerifyReport, verify};
-use super::writer::Writer;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Durability;
 use crate::id::RunId;
@@ -85,7 +85,7 @@ impl Store {
     /// this returns; when the store is relaxed, it is in the file, without a change of thread.
     ///
     /// # Errors
-    /// [`StoreError::Exists`]; [`StoreError::Unavailable`] after an earlier failure; and
+    /// [`StoreError::Exists`], unless all that is there is the file of a run that never began; [`StoreError::Unavailable`] after an earlier failure; and
     /// [`StoreError::Record`] when this very write fails, after which no file is left.
     ///
     /// # Panics
@@ -388,85 +388,6 @@ pub(super) fn open_ledger(folder: &Folder, run_id: &RunId) -> Result<File, Store
     })
 }
 
-pub(super) fn create(
-    shelf: &Arc<Shelf>,
-    run_id: RunId,
-    mut started: RunStarted,
-) -> Result<(Recorder, Appended), StoreError> {
-    let folder = &shelf.folder;
-    let name = file_name(&run_id);
-    shelf.health.check_or_probe(folder, &shelf.clock)?;
-    if is_of_the_original_system(&run_id) {
-        return Err(StoreError::ReadOnly { run_id });
-    }
-    let file = folder
-        .create_new(&name)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists {
-                run_id: run_id.clone(),
-            },
-            _ => folder.failed("make", &name, error),
-        })?;
-    if let Err(error) = own(folder, &name, &file) {
-        // An empty file would be shown as a damaged ledger. One that took its name is somebody else's.
-        if folder.names_file(&name, &file).unwrap_or(false) {
-            let _removed = folder.remove(&name);
-        }
-        return Err(folder.failed("lock", &name, error));
-    }
-    if let Err(error) = sync_name(shelf, &run_id) {
-        let _removed = folder.remove(&name);
-        return Err(error);
-    }
-    started.durability = Some(shelf.durability);
-    let writer = Writer::new(file, &run_id, Head::default());
-    let blobs = Blobs::new(&run_id);
-    let recorder = Recorder::new(Arc::clone(shelf), run_id, writer, State::default(), blobs);
-    match recorder.record_durable_blocking(Origin::Host, &started.into()) {
-        Ok(appended) => Ok((recorder, appended)),
-        Err(source) => {
-            // Nobody was told of this run. If the file stays, it is shown as one without an event.
-            let _removed = folder.remove(&name);
-            let run_id = recorder.run_id().clone();
-            Err(StoreError::Record { run_id, source })
-        }
-    }
-}
-
-/// Takes the lock of a file that was just made. Somebody may come upon the file before it is locked;
-/// nobody keeps the lock of a ledger without an event, so that this is waited for.
-fn own(folder: &Folder, name: &str, file: &File) -> io::Result<()> {
-    if lock::try_exclusive(file)? {
-        return Ok(());
-    }
-    lock::exclusive(file)?;
-    if folder.names_file(name, file)? {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::NotFound.into())
-    }
-}
-
-/// Makes the name of a new ledger durable. It comes before the first event, which subscribers see as
-/// soon as the event itself is durable.
-fn sync_name(shelf: &Shelf, run_id: &RunId) -> Result<(), StoreError> {
-    if shelf.durability == Durability::Relaxed {
-        return Ok(());
-    }
-    shelf.folder.sync().map_err(|source| {
-        let failure = Arc::new(Failure {
-            operation: "sync of the folder",
-            run_id: run_id.clone(),
-            source,
-        });
-        shelf.health.fail(&failure, &shelf.clock);
-        StoreError::Record {
-            run_id: run_id.clone(),
-            source: RecordError::Poisoned(failure),
-        }
-    })
-}
-
 /// The time that an id names, in milliseconds since 1970.
 pub(super) fn start_millis(run_id: &RunId) -> i64 {
     let id = run_id.as_str().trim_start_matches("run_");
@@ -522,30 +443,6 @@ mod tests {
         let _recorder = created.await.unwrap();
         let first = inbox.next().await;
         assert!(matches!(first, Notice::Events { run_id: told, .. } if told == run_id));
-    }
-
-    #[test]
-    fn a_new_file_that_somebody_passes_by_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
-        let file = folder.create_new("a").unwrap();
-        let passer = folder.open_append("a").unwrap();
-        assert!(lock::try_exclusive(&passer).unwrap());
-        std::thread::scope(|scope| {
-            let owned = scope.spawn(|| own(&folder, "a", &file));
-            let inode = rustix::fs::fstat(&passer).unwrap().st_ino;
-            let waits = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
-            while !owned.is_finished() {
-                let locks = std::fs::read_to_string("/proc/locks").unwrap();
-                if locks.lines().any(waits) {
-                    break;
-                }
-            }
-            drop(passer);
-            owned.join().unwrap().unwrap();
-        });
-        let other = folder.open_append("a").unwrap();
-        assert!(!lock::try_exclusive(&other).unwrap());
     }
 
     #[test]

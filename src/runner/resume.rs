@@ -116,11 +116,11 @@ impl Runner {
     ) -> Result<Inside, RunError> {
         let retry_ambiguous = parent.replay().is_some_and(Replay::retry_ambiguous);
         let resumed = self.begin_again(
-            caller.detached().of_one_run(),
+            caller.clone().detached().of_one_run(),
             run_id,
             ResumeOptions {
                 retry_ambiguous,
-                terms: options.terms,
+                terms: options.terms.clone(),
                 reason: ResumeReason::Parent,
                 ..ResumeOptions::default()
             },
@@ -131,6 +131,11 @@ impl Runner {
                 source: StoreError::Ended { .. },
                 ..
             })) => Ok(Inside::Ended(self.recorded_outcome(run_id)?)),
+            // The process was gone before its first event was whole.
+            Err(RunError::NotResumed(ResumeError::Ledger {
+                source: StoreError::NeverStarted { .. },
+                ..
+            })) => Ok(Inside::GoesOn(Box::new(self.start(caller, options).await?))),
             Err(error) => Err(error),
         }
     }

@@ -6,7 +6,7 @@ mod answers;
 mod documented;
 pub(crate) mod examples;
 mod foreign;
-mod foreign_skill;
+pub(crate) mod foreign_skill;
 mod frozen;
 mod generators;
 mod surface;

@@ -48,5 +48,6 @@ pub(crate) fn native_cargo(subcommand: &str) -> Command {
 pub(crate) fn build(name: &str) -> Result<PathBuf> {
     run(&mut cargo("build", &["--package", name]))?;
     let folder = target_folder().join("guests").join(TARGET).join("release");
-    Ok(folder.join(format!("{name}.wasm")))
+    // A library's file is named after its module; no program here has a hyphen in its name.
+    Ok(folder.join(format!("{}.wasm", name.replace('-', "_"))))
 }

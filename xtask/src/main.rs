@@ -29,6 +29,7 @@ enum Task {
     Test(Option<Step>),
     Demo,
     Faults(Scale),
+    Resume { kills: usize },
     Help,
 }
 
@@ -41,6 +42,12 @@ impl Task {
             ["demo"] => Ok(Self::Demo),
             ["faults"] => Ok(Self::Faults(Scale::Full)),
             ["faults", "--quick"] => Ok(Self::Faults(Scale::Quick)),
+            ["faults", "resume"] => Ok(Self::Resume {
+                kills: faults::RESUME_KILLS,
+            }),
+            ["faults", "resume", kills] => Ok(Self::Resume {
+                kills: kills.parse().context("the number of kills is no number")?,
+            }),
             ["help" | "--help" | "-h"] | [] => Ok(Self::Help),
             other => anyhow::bail!("unknown command {:?}\n\n{USAGE}", other.join(" ")),
         }
@@ -53,6 +60,7 @@ impl Task {
             Self::Test(None) => checks::run_all(),
             Self::Demo => demo::show(),
             Self::Faults(scale) => faults::run_all(scale),
+            Self::Resume { kills } => faults::run_resume(kills),
             Self::Help => process::say(USAGE.trim_end()),
         }
     }
@@ -96,6 +104,8 @@ mod tests {
                 "demo",
                 "faults",
                 "faults --quick",
+                "faults resume",
+                "faults resume N",
                 "help"
             ]
         );
@@ -103,7 +113,11 @@ mod tests {
             let words: Vec<&str> = command.split(' ').collect();
             let words: Vec<&str> = words
                 .iter()
-                .map(|&word| if word == "STEP" { "format" } else { word })
+                .map(|&word| match word {
+                    "STEP" => "format",
+                    "N" => "20",
+                    word => word,
+                })
                 .collect();
             assert!(Task::parse(&words).is_ok(), "{command}");
         }
@@ -127,6 +141,7 @@ mod tests {
             &["test", "--only"],
             &["test", "--only", "x"],
             &["demo", "x"],
+            &["faults", "resume", "x"],
         ] {
             assert!(Task::parse(words).is_err(), "{words:?}");
         }

@@ -20,8 +20,8 @@ const TICKET: &str = r#"{"id":"T-1","text":"Checkout is down for all customers"}
 /// With this the runner begins the line that says what it waits for: a command to type elsewhere.
 const WAITING: &str = "waiting for: skillrun ";
 
-/// A model that ends with the demo.
-struct Model(Child);
+/// A model that ends with this.
+pub(crate) struct Model(Child);
 
 impl Drop for Model {
     fn drop(&mut self) {
@@ -51,7 +51,8 @@ pub(crate) fn show(home: &Path) -> Result<()> {
     run(skillrun(home).args(["runs", "verify", &run_id]))
 }
 
-fn start_model(script: &Path) -> Result<(Model, String)> {
+/// Starts the stand-in for a model and says where it listens.
+pub(crate) fn start_model(script: &Path) -> Result<(Model, String)> {
     let mut process = Command::new(python())
         .arg(script)
         .stdout(Stdio::piped())

@@ -1,6 +1,7 @@
 //! Does one thing that a test asks for, by name. Each limit and each escape has its verb here, so that
 //! the host is tried by a real guest and not by a mock.
 
+mod converse;
 mod files;
 mod host_calls;
 mod hostile;
@@ -112,6 +113,8 @@ enum Verb {
     HttpPieces(http::Pieces),
     /// Asks for the addresses of a name.
     LookUp { name: String },
+    /// Says lines to a model, one after the other, and calls the tools that it asks for.
+    Converse { lines: Vec<String> },
 }
 
 impl Skill for Probe {
@@ -189,6 +192,7 @@ impl Skill for Probe {
             Verb::Calls { calls } => Ok(provided::make(calls)),
             Verb::Insist { on } => provided::insist(on),
             Verb::LookUp { name } => Ok(http::look_up(&name)),
+            Verb::Converse { lines } => converse::converse(&lines),
         }
     }
 }

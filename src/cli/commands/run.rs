@@ -90,7 +90,8 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
 }
 
 /// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away
-/// interrupts it. Either way its end is recorded before the process goes.
+/// interrupts it. Either way its end is recorded before the process goes, and so is that of every run inside
+/// it which goes on when it cannot: those can be resumed with it.
 pub(super) async fn until_signalled<T>(
     work: impl Future<Output = T>,
     cancellation: &CancellationToken,
@@ -100,14 +101,16 @@ pub(super) async fn until_signalled<T>(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut work = std::pin::pin!(work);
-    loop {
+    let outcome = loop {
         tokio::select! {
-            outcome = &mut work => return Ok(outcome),
+            outcome = &mut work => break outcome,
             _ = interrupt.recv() => cancellation.cancel(),
             _ = terminate.recv() => runner.interrupt(),
             _ = hang_up.recv() => runner.interrupt(),
         }
-    }
+    };
+    runner.shutdown().await;
+    Ok(outcome)
 }
 
 pub(super) fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {

@@ -65,7 +65,9 @@ impl Journal {
         let asking = self.asking(id, &request, false).await?;
         let recalled = self.recall_answer(&asking.id, || asking.call.clone().into());
         if let Some(answer) = recalled.await? {
-            return self.model_answer(&asking, &answer);
+            let response = self.model_answer(&asking, &answer)?;
+            self.note_structured_again(&asking, &response)?;
+            return Ok(response);
         }
         let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
@@ -123,6 +125,13 @@ impl Journal {
             allowed.clone()?;
         }
         self.charge_call(json.as_str().len())?;
+        if id.recorded.is_none()
+            && self.cx.is_record_only()
+            && let Err(ends_the_run @ CallError::LimitReached(_)) = self.reserve_tokens(request)
+        {
+            // Then, too, it was not put on record.
+            return Err(ends_the_run);
+        }
         let call = ledger::LlmCall {
             call_id: Some(id.call_id.clone()),
             phase: Some(CallPhase::Call),
@@ -173,6 +182,13 @@ impl Journal {
         request: &ModelRequest,
     ) -> Result<Asked, CallError> {
         asking.allowed.clone()?;
+        let reserved = match &asking.name {
+            None => Err(CallError::NotFound(request.model.clone())),
+            Some(_) => self.reserve_tokens(request),
+        };
+        if let Err(ends_the_run @ CallError::LimitReached(_)) = reserved {
+            return Err(ends_the_run);
+        }
         let mut call = asking.call.clone();
         if let Some(name) = &asking.name {
             let asked = std::mem::replace(&mut call.model, name.model.clone());
@@ -181,10 +197,6 @@ impl Journal {
         }
         self.record_call(Effect::Read, call).await?;
         let since = self.stopwatch();
-        let reserved = match &asking.name {
-            None => Err(CallError::NotFound(request.model.clone())),
-            Some(_) => self.reserve_tokens(request),
-        };
         match (reserved, asking.name.clone()) {
             (Ok(reserved), Some(name)) => Ok(Asked {
                 asking,
@@ -249,15 +261,35 @@ impl Journal {
             }
         };
         let response = self.model_answer(&asked.asking, &recorded)?;
-        if let Ok(Some((output, digest))) = asked.asking.structured(&response) {
+        self.note_structured(&asked.asking, &response)?;
+        Ok(response)
+    }
+
+    /// Puts an answer on record as the value that was asked for, if it was.
+    fn note_structured(&self, asking: &Asking, response: &ModelResponse) -> Result<(), CallError> {
+        if let Ok(Some((output, digest))) = asking.structured(response) {
             let structured = ledger::StructuredOutput {
                 schema_digest: Some(digest.to_string()),
-                node_id: Some(asked.asking.id.node_id.clone()),
+                node_id: Some(asking.id.node_id.clone()),
                 output,
             };
             self.note(structured).map_err(CallError::Unrecorded)?;
         }
-        Ok(response)
+        Ok(())
+    }
+
+    /// As [`Journal::note_structured`], for an answer from the record, if the run was cut off before that.
+    pub(super) fn note_structured_again(
+        &self,
+        asking: &Asking,
+        response: &ModelResponse,
+    ) -> Result<(), CallError> {
+        let recorded = asking.id.recorded.as_ref();
+        let is_noted = recorded.is_some_and(|call| call.is_structured);
+        if is_noted || self.cx.is_record_only() {
+            return Ok(());
+        }
+        self.note_structured(asking, response)
     }
 
     /// What the guest is told of an answer that is on record, and what of its budget that takes.

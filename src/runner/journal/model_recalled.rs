@@ -119,6 +119,8 @@ impl FromRecord {
             return self.journal.stop(halt).await;
         }
         let response = self.journal.model_answer(&self.asking, &answer)?;
+        self.journal
+            .note_structured_again(&self.asking, &response)?;
         Ok(Some(ModelChunk::Done(Box::new(response))))
     }
 

@@ -47,6 +47,48 @@ async fn c21_a_ledger_cut_at_any_byte_is_taken_up_after_its_last_whole_line() {
 }
 
 #[tokio::test]
+async fn a_run_that_never_began_can_begin_under_its_id_and_what_is_torn_is_kept() {
+    let golden = GOLDEN.as_bytes();
+    let first = GOLDEN.find('\n').unwrap() + 1;
+    let run_id = id(GOLDEN_ID);
+    for cut in [0, 1, first / 2, first - 1] {
+        let (dir, store) = relaxed();
+        put(&dir, &golden[..cut]);
+        let begun = store.create(run_id.clone(), RunStarted::default()).await;
+        let (recorder, _) = begun.unwrap();
+        let torn = torn_files(dir.path());
+        let told = reports(&store, &run_id);
+        assert_eq!(
+            (torn.len(), told.len()),
+            (usize::from(cut > 0), usize::from(cut > 0)),
+            "{cut}"
+        );
+        if let (Some(torn), Some(told)) = (torn.first(), told.first()) {
+            let kept = fs::read(torn).unwrap();
+            assert_eq!(kept, &golden[..cut]);
+            assert_eq!(told.sha256, Digest::of(&kept));
+        }
+        let report = store.verify(&run_id, Some(recorder.head())).unwrap();
+        assert_eq!(report.verdict(), Verdict::Running, "{cut}");
+    }
+}
+
+#[tokio::test]
+async fn what_began_or_once_had_events_is_not_begun_again() {
+    let run_id = id(GOLDEN_ID);
+    let first = GOLDEN.find('\n').unwrap() + 1;
+    let (dir, store) = relaxed();
+    put(&dir, &GOLDEN.as_bytes()[..first]);
+    let again = store.create(run_id.clone(), RunStarted::default()).await;
+    assert!(matches!(again, Err(StoreError::Exists { .. })));
+    // The index has seen the line that is gone then.
+    store.list(&RunQuery::newest(1)).unwrap();
+    put(&dir, b"");
+    let again = store.create(run_id.clone(), RunStarted::default()).await;
+    assert!(matches!(again, Err(StoreError::Exists { .. })));
+}
+
+#[tokio::test]
 async fn c21_recovery_can_be_killed_between_any_two_steps() {
     let lines = golden_lines();
     let good = format!("{}\n{}\n", lines[0], lines[1]);

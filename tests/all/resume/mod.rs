@@ -1,3 +1,5 @@
-//! Runs that are done again from their ledgers.
+//! Runs that are cut off and go on, and runs that are done again from their ledgers.
 
+mod killable;
+mod kills;
 mod replay;

@@ -19,13 +19,13 @@ const GREET_PY: ForeignSkill = ForeignSkill {
     language: &PYTHON,
 };
 
-pub(super) const TRIAGE_TS: ForeignSkill = ForeignSkill {
+pub(crate) const TRIAGE_TS: ForeignSkill = ForeignSkill {
     name: "triage-ts",
     source: "guest-skills/triage-ts",
     language: &TYPESCRIPT,
 };
 
-pub(super) const TRIAGE_PY: ForeignSkill = ForeignSkill {
+pub(crate) const TRIAGE_PY: ForeignSkill = ForeignSkill {
     name: "triage-py",
     source: "guest-skills/triage-py",
     language: &PYTHON,

@@ -14,7 +14,7 @@ use super::{root, succeed, tool};
 use crate::harness::Home;
 
 /// A language with an SDK.
-pub(super) struct Language {
+pub(crate) struct Language {
     /// What the manifest calls it.
     pub(super) flavor: &'static str,
     /// The folder of its SDK, in which `build.sh` builds a skill.
@@ -39,8 +39,8 @@ pub(super) const PYTHON: Language = Language {
 };
 
 /// A skill in one of them.
-pub(super) struct ForeignSkill {
-    pub(super) name: &'static str,
+pub(crate) struct ForeignSkill {
+    pub(crate) name: &'static str,
     /// Its folder in the checkout.
     pub(super) source: &'static str,
     pub(super) language: &'static Language,

@@ -35,6 +35,11 @@ impl Model {
             url: url.trim().to_owned(),
         }
     }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl Drop for Model {
@@ -193,11 +198,16 @@ fn rust() -> Vec<String> {
     triages(&home, "triage")
 }
 
+/// A home with a skill in another language installed.
+pub(crate) fn installed(skill: &ForeignSkill) -> Home {
+    let home = skill.home();
+    copy(&skill.build(), &home.skill(skill.name));
+    home
+}
+
 fn in_another_language(skill: &ForeignSkill) -> Vec<String> {
     let model = Model::start();
-    let home = skill.home();
-    let folder = skill.build();
-    copy(&folder, &home.skill(skill.name));
+    let home = installed(skill);
     configure(&home, skill.name, &model);
     triages(&home, skill.name)
 }

@@ -121,6 +121,7 @@ impl Driver {
         tally.runs += number("runs");
         tally.promises += number("promises");
         tally.torn += number("torn");
+        tally.closed += number("closed");
         tally.violations += number("violations");
         if number("violations") > 0 || !output.status.success() {
             complain(&text);
@@ -131,7 +132,12 @@ impl Driver {
 
     /// Keeps what a promise was broken in, for whoever looks for the cause.
     fn keep(&self, ledgers: &Path) -> Result<()> {
-        let kept = self.folder.join("broken");
+        self.keep_as("broken", ledgers)
+    }
+
+    /// As [`Driver::keep`], under a name, in place of what is kept under that.
+    pub(super) fn keep_as(&self, name: &str, ledgers: &Path) -> Result<()> {
+        let kept = self.folder.join(name);
         empty(&kept)?;
         for entry in fs::read_dir(ledgers)? {
             let entry = entry?;

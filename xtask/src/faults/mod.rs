@@ -1,4 +1,5 @@
-//! What the ledger must stand, done to it: kills, failing disks, power cuts.
+//! What the ledger must stand, done to it: kills, failing disks, power cuts; and what runs must stand, which
+//! are killed and resumed.
 //!
 //! A process of its own, `examples/ledger_faults`, writes ledgers and says what it was promised. It is
 //! stopped in every way there is, and then held against its word by the one checker in it. What needs
@@ -8,6 +9,7 @@ mod disk;
 mod driver;
 mod kill;
 mod power;
+mod resume;
 mod syscalls;
 
 use std::path::Path;
@@ -35,6 +37,9 @@ impl Scale {
     }
 }
 
+/// How often runs are killed that are resumed then, unless a number is given.
+pub(crate) const RESUME_KILLS: usize = 1000;
+
 /// What was done and what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -42,19 +47,41 @@ pub(crate) struct Tally {
     runs: usize,
     promises: usize,
     torn: usize,
+    /// Runs that were left without an end.
+    closed: usize,
     violations: usize,
 }
 
-/// Does everything, prints the figures, and fails if any promise was broken.
-pub(crate) fn run_all(scale: Scale) -> Result<()> {
+/// Builds the binary and the process with the checker in it.
+fn build() -> Result<Driver> {
     run(&mut cargo(&[
         "build",
         "--package",
         "skillrun",
+        "--bin",
+        "skillrun",
         "--example",
         "ledger_faults",
     ]))?;
-    let driver = Driver::new(&target_folder().join("debug/examples/ledger_faults"))?;
+    Driver::new(&target_folder().join("debug/examples/ledger_faults"))
+}
+
+/// Kills and resumes runs, so many kills at least, and fails if anything did not hold.
+pub(crate) fn run_resume(kills: usize) -> Result<()> {
+    let driver = build()?;
+    say(RESUME)?;
+    let violations = resume::kill_and_resume(&driver, kills)?;
+    if violations > 0 {
+        bail!("{violations} violations");
+    }
+    say("\n== every run came to its end")
+}
+
+const RESUME: &str = "\n== Runs killed and resumed until they end";
+
+/// Does everything, prints the figures, and fails if any promise was broken.
+pub(crate) fn run_all(scale: Scale) -> Result<()> {
+    let driver = build()?;
     let mut violations = 0;
     for (name, campaign) in CAMPAIGNS {
         say(&format!("\n== {name}"))?;
@@ -68,6 +95,8 @@ pub(crate) fn run_all(scale: Scale) -> Result<()> {
         ))?;
         violations += tally.violations;
     }
+    say(RESUME)?;
+    violations += resume::kill_and_resume(&driver, scale.rounds())?;
     say("\n== Every offset, every bit, short writes: the tests of the ledger")?;
     run(&mut cargo(&[
         "test",

@@ -15,12 +15,14 @@ use skillrun::call::{
 };
 use skillrun::clock::Clock;
 use skillrun::config::{Admission, ApprovalPolicy, Durability};
+use skillrun::id::RunId;
 use skillrun::ledger::{Store, StoreOptions, record_file};
+use skillrun::limits::LimitOverrides;
 use skillrun::models::{ModelError, ModelName, ModelProvider, ModelStream, Models};
 use skillrun::registry::{Registry, Skill};
 use skillrun::runner::{
-    Caller, JsonObject, ReplayOptions, ReplayReport, ReplayVerdict, Runner, RunnerOptions,
-    SkillExecutor, SkillExecutorOptions, StartOptions, Terms,
+    Caller, JsonObject, ReplayOptions, ReplayReport, ReplayVerdict, RunError, RunOutcome, Runner,
+    RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions, Terms,
 };
 use skillrun::tools::{HostTool, ToolError, Toolbox};
 use skillrun_test_artifacts::{GREET, HANDOFF, PROBE};
@@ -175,18 +177,37 @@ impl Bench {
 
     /// Runs the probe, with this granted, and gives its ledger.
     async fn record(&self, input: &Value, grants: &[&str]) -> String {
+        let run_id = RunId::generate();
+        let outcome = self
+            .run(&run_id, input, grants, LimitOverrides::new())
+            .await;
+        let outcome = outcome.unwrap();
+        assert!(!outcome.result.is_error, "{outcome:?}");
+        self.ledger(&run_id)
+    }
+
+    fn ledger(&self, run_id: &RunId) -> String {
+        fs::read_to_string(self.live.store().path_of(run_id)).unwrap()
+    }
+
+    async fn run(
+        &self,
+        run_id: &RunId,
+        input: &Value,
+        grants: &[&str],
+        limits: LimitOverrides,
+    ) -> Result<RunOutcome, RunError> {
         let grants = grants.iter().map(|grant| grant.parse().unwrap());
         let options = StartOptions {
+            run_id: Some(run_id.clone()),
             terms: Terms {
+                limits,
                 grants: grants.collect(),
                 approvals: Some(ApprovalPolicy::Yes),
-                ..Terms::default()
             },
             ..StartOptions::new("probe", JsonObject::parse(input.to_string()).unwrap())
         };
-        let outcome = self.live.run(Caller::new(), options).await.unwrap();
-        assert!(!outcome.result.is_error, "{outcome:?}");
-        fs::read_to_string(self.live.store().path_of(&outcome.run_id)).unwrap()
+        self.live.run(Caller::new(), options).await
     }
 
     /// Does again what is in a file with these bytes, with nobody there and, the second time, with everybody.
@@ -289,6 +310,32 @@ async fn a_record_of_steps_and_lines_is_followed_to_wherever_it_was_cut_off() {
         json!({ "verb": "emit", "name": "x", "payload": "[1]" }),
     ] {
         let ledger = bench.record(&input, &[]).await;
+        check_prefixes(&bench, &ledger).await;
+    }
+}
+
+/// A run that met a limit meets it again, in the same place.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_met_where_they_were() {
+    let bench = Bench::new();
+    let ask = json!({ "call": "model", "model": "default" });
+    let model = json!({ "verb": "calls", "calls": [ask, ask, ask] });
+    let tool = json!({ "verb": "tool_flood", "calls": 9 });
+    for (key, limit, input) in [
+        ("llm_tokens", 10, &model),
+        ("llm_tokens", 15, &model),
+        ("host_calls", 2, &model),
+        ("host_calls", 3, &tool),
+        ("guest_event_bytes", 2000, &model),
+    ] {
+        let run_id = RunId::generate();
+        let limits = LimitOverrides::from([(key.to_owned(), limit)]);
+        let ended = bench.run(&run_id, input, GRANTS, limits).await;
+        let ledger = bench.ledger(&run_id);
+        assert!(
+            ledger.contains(&format!("{key} limit of {limit}")),
+            "{ended:?}"
+        );
         check_prefixes(&bench, &ledger).await;
     }
 }
