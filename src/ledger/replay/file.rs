@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::{RecordIndex, Recorded};
 use crate::id::RunId;
-use crate::ledger::blob::BLOB_BYTES_MAX;
 use crate::ledger::error::{Damage, StoreError};
 use crate::ledger::folder::Folder;
 use crate::ledger::line::{self, Record};
@@ -18,7 +17,9 @@ use crate::ledger::store::{Store, file_name, open_ledger};
 
 /// Bytes of a line that may be one of an export, which has a value in its place that may be as large as a
 /// stored one is. Protects the memory of whoever reads it.
-pub(super) const LINE_BYTES_MAX: usize = BLOB_BYTES_MAX as usize + line::LINE_BYTES_MAX;
+pub(super) const LINE_BYTES_MAX: usize = VALUE_BYTES_MAX + line::LINE_BYTES_MAX;
+/// Bytes of a value that is stored beside a ledger.
+const VALUE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Where large values are.
 pub(super) enum Beside {
@@ -144,4 +145,15 @@ fn recorded(
         index,
         is_export: scan.is_export,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VALUE_BYTES_MAX;
+    use crate::ledger::blob::BLOB_BYTES_MAX;
+
+    #[test]
+    fn every_stored_value_fits_into_a_line_of_an_export() {
+        assert_eq!(u64::try_from(VALUE_BYTES_MAX), Ok(BLOB_BYTES_MAX));
+    }
 }

@@ -117,7 +117,7 @@ pub enum ReplayError {
     },
     /// There is no place for it, or the process is shutting down.
     #[error(transparent)]
-    NoPlace(#[from] RunError),
+    NoPlace(Box<RunError>),
     /// The skill cannot be run, or the host failed.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
@@ -137,6 +137,12 @@ pub enum ReplayError {
         /// Why not.
         reason: String,
     },
+}
+
+impl From<RunError> for ReplayError {
+    fn from(error: RunError) -> Self {
+        Self::NoPlace(Box::new(error))
+    }
 }
 
 impl ReplayError {

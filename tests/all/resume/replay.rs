@@ -5,9 +5,10 @@ mod tampered;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillrun::clock::Clock;
 use skillrun_test_artifacts::{FETCH, GREET, Guest, HANDOFF, NOTES, PROBE, TRIAGE};
 use tempfile::TempDir;
 
@@ -388,7 +389,7 @@ fn timers_are_not_waited_for() {
     let steps = json!([{ "step": "timer", "ms": 3000 }, { "step": "poll" }, { "step": "look" }]);
     let (document, exit) = home.run_json("probe", &json!({ "verb": "time", "do": steps }));
     assert_eq!(exit, 0, "{document}");
-    let begun = Instant::now();
+    let begun = Clock::system().stopwatch();
     let again = assert_same(&home, document["run_id"].as_str().unwrap());
     assert_eq!(again["output"], document["output"]);
     assert!(
