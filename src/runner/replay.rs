@@ -10,6 +10,8 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use super::suspend::Gate;
 use crate::call::Effect;
 use crate::clock::Timestamp;
@@ -68,6 +70,8 @@ pub(super) struct Replay {
     recorded: Recorded,
     beyond: Beyond,
     cursor: Mutex<Cursor>,
+    /// Wakes who waits for the guest to come further.
+    moved: Notify,
 }
 
 #[derive(Debug)]
@@ -111,6 +115,7 @@ impl Replay {
             recorded,
             beyond,
             cursor: Mutex::new(cursor),
+            moved: Notify::new(),
         }
     }
 
@@ -131,6 +136,23 @@ impl Replay {
     pub(super) fn is_over(&self) -> bool {
         let cursor = self.cursor();
         cursor.calls.is_empty() && cursor.requests == 0 && self.next_step(&cursor).is_none()
+    }
+
+    /// Waits until the guest has done whatever is on record before the event numbered `seq`, its requests
+    /// apart: what was not there for it then is not there before that.
+    pub(super) async fn comes_to(&self, seq: u64) {
+        loop {
+            let moved = self.moved.notified();
+            {
+                let cursor = self.cursor();
+                let call = cursor.calls.keys().next().copied();
+                let step = self.next_step(&cursor).map(|place| place.seq);
+                if call.into_iter().chain(step).all(|next| next > seq) {
+                    return;
+                }
+            }
+            moved.await;
+        }
     }
 
     /// Whether the run goes on and everything on record has been done again.
@@ -163,6 +185,7 @@ impl Replay {
         let recalled = self.recorded.read(place)?;
         recalled.check(origin, now).map_err(Halt::Diverged)?;
         cursor.step += 1;
+        self.moved.notify_waiters();
         Ok(Some(Found {
             seq: recalled.seq,
             time: recalled.time,
@@ -193,6 +216,7 @@ impl Replay {
         match timer.filter(|(timer, _)| is_next && wanted(timer)) {
             Some(found) => {
                 cursor.step += 1;
+                self.moved.notify_waiters();
                 Ok(Some(found))
             }
             None if must_be_there => {
@@ -276,6 +300,7 @@ impl Replay {
         } else {
             cursor.calls.remove(&call.seq());
         }
+        self.moved.notify_waiters();
         Some(call.clone())
     }
 

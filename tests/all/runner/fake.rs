@@ -109,7 +109,9 @@ impl Bench {
 
     /// How many ledgers there are.
     pub(super) fn ledgers(&self) -> usize {
-        std::fs::read_dir(self.folder.path()).unwrap().count()
+        let names = std::fs::read_dir(self.folder.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".jsonl")).count()
     }
 }
 
