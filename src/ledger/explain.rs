@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::error::StoreError;
 use super::event::Event;
 use super::list::skill_of;
-use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted, RunStatus};
+use super::payload::{
+    ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted, RunStatus,
+};
 use super::reader::{Entry, Follower};
 use super::summary::{RunState, Summary};
 use crate::capability::{Capability, address_class};

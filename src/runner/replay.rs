@@ -4,6 +4,9 @@
 //! guest's own thread does beside them, its steps, is found in its order. Neither may leave anything out:
 //! whatever is on record has to have been done before anything that is not.
 
+mod record_only;
+mod report;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +16,12 @@ use super::suspend::Gate;
 use crate::call::Effect;
 use crate::clock::Timestamp;
 use crate::ledger::{
-    Difference, Event, Origin, Part, Place, Recalled, Recorded, RecordedCall, StoreError, Timer,
-    shown_now,
+    Denied, Difference, Event, Origin, Part, Place, Recalled, Recorded, RecordedCall, StoreError,
+    Timer, shown_now,
 };
 use crate::telemetry::chain;
+
+pub use report::{ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 
 /// How the ids of requests begin. They are carried out beside the guest, so that one may be on record while
 /// an earlier one is not.
@@ -222,6 +227,18 @@ impl Replay {
         }
     }
 
+    /// The refusal that is the guest's next step, if that is one.
+    pub(super) fn next_refusal(&self) -> Result<Option<Denied>, Halt> {
+        let Some(place) = self.next_step(&self.cursor()) else {
+            return Ok(None);
+        };
+        let recalled = self.answer(place)?;
+        Ok(match recalled.event {
+            Event::Denied(denied) if recalled.origin == Origin::Host => Some(denied),
+            _ => None,
+        })
+    }
+
     /// What comes where the steps on record end: nothing, or a call that the guest has left out.
     fn beyond_steps(
         &self,
@@ -358,10 +375,6 @@ impl Replay {
 
     /// A recorded answer, whole.
     pub(super) fn answer(&self, place: Place) -> Result<Recalled, Halt> {
-        let recalled = self.recorded.read(place)?;
-        Ok(Recalled {
-            event: self.recorded.whole(recalled.event)?,
-            ..recalled
-        })
+        Ok(self.recorded.whole(self.recorded.read(place)?)?)
     }
 }

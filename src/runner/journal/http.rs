@@ -94,8 +94,7 @@ impl Journal {
                 };
                 return Ok(Some(RecalledHttp::Denied { rule }));
             };
-            let mut call = replay.recorded().read(place)?;
-            call.event = replay.recorded().whole(call.event)?;
+            let mut call = replay.answer(place)?;
             let now = self.recorder.redacted(self.request(id, &request).into());
             let now = now.map_err(|error| Halt::Failed(error.to_string()))?;
             let (recorded_event, now) = without_secrets(call.event, now);

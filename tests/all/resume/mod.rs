@@ -1,4 +1,5 @@
-//! Runs that are cut off and go on.
+//! Runs that are cut off and go on, and runs that are done again from their ledgers.
 
 mod killable;
 mod kills;
+mod replay;
