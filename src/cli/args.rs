@@ -229,7 +229,8 @@ pub(crate) struct ResumeArgs {
     /// The run.
     pub(crate) run_id: RunId,
 
-    /// Begin a new run, which repeats this one up to this step or call, by its id in the ledger.
+    /// Begin a new run, which repeats this one up to this step or call, such as step:draft#2 or tool#3, as
+    /// skillrun runs inspect shows them.
     #[arg(long, value_name = "NODE")]
     pub(crate) from_node: Option<String>,
 
@@ -238,7 +239,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) retry_ambiguous: bool,
 
     /// Where the skill is, when it is not installed under the name that the run has for it: a name, a
-    /// skill's folder, or a .wasm file. The component has to be the same.
+    /// skill's folder, or a .wasm file. The component has to be the same. What config.toml grants to the
+    /// installed skill is not granted to one that is named by its path.
     #[arg(long, value_name = "SKILL")]
     pub(crate) skill: Option<String>,
 

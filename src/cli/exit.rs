@@ -298,7 +298,7 @@ fn run_class(error: &RunError) -> Class {
         RunError::InvalidLimits(_) => (Exit::Usage, USAGE, None),
         RunError::NoLedger { source, .. } => store_class(source),
         RunError::NotResumed(ResumeError::Ledger { source, .. })
-            if !matches!(source, StoreError::Ended { .. }) =>
+            if !matches!(source, StoreError::Ended { .. } | StoreError::Locked { .. }) =>
         {
             store_class(source)
         }

@@ -2,7 +2,10 @@
 
 use super::display::shown;
 use crate::clock::Timestamp;
-use crate::ledger::{CallFailure, CallPhase, Event, Json, LlmCall, Origin, Record, ToolResult};
+use crate::ledger::{
+    CallFailure, CallPhase, Event, Json, LlmCall, Origin, Record, RunCompleted, RunStatus,
+    ToolResult,
+};
 
 /// Steps within steps that a line moves to the right for.
 const DEPTH_SHOWN_MAX: usize = 16;
@@ -91,16 +94,7 @@ pub(crate) fn described(event: &Event) -> String {
     match event {
         Event::RunStarted(e) => format!("{} {}", shown(&e.skill), json(&e.input)),
         Event::RunResumed(e) => format!("resumption {}", e.attempt),
-        Event::RunCompleted(e) => {
-            let code = e.code.map_or(e.status.as_str(), |code| code.as_str());
-            let detail = match (&e.error, &e.output) {
-                (Some(error), _) => shown(error.as_str()),
-                (None, Some(output)) => json(output),
-                (None, None) => String::new(),
-            };
-            let took = e.duration_micros.map(|d| format!(" in {}", duration(d)));
-            format!("{code}{} {detail}", took.unwrap_or_default())
-        }
+        Event::RunCompleted(e) => run_completed(e),
         Event::NodeEnter(e) => shown(&e.node_id),
         Event::NodeExit(e) => {
             let ended = if e.success { "ok" } else { "failed" };
@@ -110,22 +104,31 @@ pub(crate) fn described(event: &Event) -> String {
                 duration(e.duration_micros)
             )
         }
-        Event::ToolCall(e) => format!("{} {}", shown(&e.name), json(&e.arguments)),
+        Event::ToolCall(e) => {
+            let arguments = json(&e.arguments);
+            call(&e.call_id, &format!("{} {arguments}", shown(&e.name)))
+        }
         Event::ToolResult(e) => tool_result(e),
         Event::LlmCall(e) if e.phase == Some(CallPhase::Result) => llm_result(e),
-        Event::LlmCall(e) => format!("{}/{}", shown(&e.provider), shown(&e.model)),
+        Event::LlmCall(e) => {
+            let model = format!("{}/{}", shown(&e.provider), shown(&e.model));
+            call(e.call_id.as_deref().unwrap_or_default(), &model)
+        }
         Event::LlmChunk(e) => match &e.tool_use {
             None => shown(e.delta.as_str()),
             Some(tool_use) => json(tool_use),
         },
         Event::StructuredOutput(e) => json(&e.output),
-        Event::ApprovalRequest(e) => shown(e.prompt.as_str()),
+        Event::ApprovalRequest(e) => call(&e.approval_id, &shown(e.prompt.as_str())),
         Event::ApprovalResponse(e) => {
             let decision = if e.approved { "approved" } else { "rejected" };
             let reason = e.reason.as_ref().map(|reason| shown(reason.as_str()));
             format!("{decision} {}", reason.unwrap_or_default())
         }
-        Event::HttpCall(e) => format!("{} {}", shown(&e.method), shown(e.url.as_str())),
+        Event::HttpCall(e) => {
+            let url = shown(e.url.as_str());
+            call(&e.call_id, &format!("{} {url}", shown(&e.method)))
+        }
         Event::HttpResult(e) => match (e.status, &e.error) {
             (Some(status), _) => status.to_string(),
             (None, error) => error
@@ -155,6 +158,30 @@ pub(crate) fn described(event: &Event) -> String {
             e.data.as_ref().map(json).unwrap_or_default()
         ),
         Event::Unknown { payload, .. } => json(payload),
+    }
+}
+
+fn run_completed(completed: &RunCompleted) -> String {
+    let code = match (completed.status, completed.code) {
+        // It waits for people and has no outcome yet; nobody interrupted it.
+        (RunStatus::Suspended, _) | (_, None) => completed.status.as_str(),
+        (_, Some(code)) => code.as_str(),
+    };
+    let detail = match (&completed.error, &completed.output) {
+        (Some(error), _) => shown(error.as_str()),
+        (None, Some(output)) => json(output),
+        (None, None) => String::new(),
+    };
+    let took = completed.duration_micros;
+    let took = took.map(|micros| format!(" in {}", duration(micros)));
+    format!("{code}{} {detail}", took.unwrap_or_default())
+}
+
+/// A call with its id, by which a new run can begin at it. Ledgers of the older system have none for some.
+fn call(call_id: &str, what: &str) -> String {
+    match call_id {
+        "" => what.to_owned(),
+        call_id => format!("{} {what}", shown(call_id)),
     }
 }
 

@@ -49,6 +49,8 @@ struct Printed {
 /// How something ended that began on another line.
 struct End {
     seq: u64,
+    /// The line on which it began: the last of several, where a call was made again by a run that goes on.
+    opened: Option<u64>,
     said: String,
 }
 
@@ -89,10 +91,12 @@ fn print_run(
         {
             open.truncate(seat);
         }
-        let ended = opens(&record, &event).and_then(|key| ends.get(&key));
+        let ended = opens(&record, &event)
+            .and_then(|key| ends.get(&key))
+            .filter(|end| end.opened == Some(record.seq));
         let is_folded = closes(&record, &event)
             .and_then(|key| ends.get(&key))
-            .is_some_and(|end| end.seq == record.seq);
+            .is_some_and(|end| end.seq == record.seq && end.opened.is_some());
         if !is_folded {
             let depth = level * 2 + depth(&event, &open);
             let said = ended.map_or_else(String::new, |end| format!("  {}", end.said));
@@ -156,6 +160,7 @@ fn depth(event: &Event, open: &[String]) -> usize {
 /// How everything ended that has an end.
 fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMap<Key, End>> {
     let mut ends = HashMap::new();
+    let mut begun: HashMap<Key, u64> = HashMap::new();
     let mut follower = store.follow(run_id, Position::default())?;
     while let Some(entry) = follower.next_entry()? {
         let Entry::Record(record) = entry else {
@@ -171,12 +176,17 @@ fn ends(store: &Store, run_id: &RunId, took: &mut Took) -> anyhow::Result<HashMa
             took.tokens = took.tokens.saturating_add(tokens);
             took.cost_usd += call.cost_usd.unwrap_or(0.0);
         }
+        if let Some(key) = opens(&record, &event)
+            && begun.len() < ENDS_MAX
+        {
+            begun.insert(key, record.seq);
+        }
         if let Some(key) = closes(&record, &event)
             && ends.len() < ENDS_MAX
         {
+            let (seq, opened) = (record.seq, begun.remove(&key));
             let said = end_of(&record, &event);
-            let seq = record.seq;
-            ends.insert(key, End { seq, said });
+            ends.insert(key, End { seq, opened, said });
         }
     }
     Ok(ends)

@@ -154,6 +154,28 @@ pub(super) fn explain(summary: &Summary, mut events: Follower) -> Result<Explana
     Ok(gathered.explanation(summary))
 }
 
+/// How a run goes on that has no end, or none that is final.
+fn goes_on(summary: &Summary, cause: &Cause) -> Option<String> {
+    let run_id = &summary.run_id;
+    match (cause, summary.state) {
+        (Cause::Unfinished, RunState::Running) => Some(match summary.writer_pid {
+            Some(pid) => format!(
+                "process {pid} carries the run out; skillrun runs tail {run_id} shows what it does"
+            ),
+            None => format!(
+                "no process carries the run out; skillrun runs resume {run_id} goes on with it"
+            ),
+        }),
+        (Cause::Waiting, _) => Some(format!(
+            "skillrun runs approvals {run_id} shows the question; when it is answered, the process that waits for the run goes on with it, or skillrun runs resume {run_id}"
+        )),
+        (_, RunState::Ended(RunStatus::Interrupted)) => {
+            Some(format!("skillrun runs resume {run_id} goes on with it"))
+        }
+        _ => None,
+    }
+}
+
 impl Gathered {
     fn add(&mut self, seq: u64, event: Event) {
         match event {
@@ -184,7 +206,9 @@ impl Gathered {
             message: completed
                 .and_then(|(_, completed)| completed.error.as_ref())
                 .map(|error| error.as_str().to_owned()),
-            hint: completed.and_then(|(_, completed)| completed.hint.clone()),
+            hint: completed
+                .and_then(|(_, completed)| completed.hint.clone())
+                .or_else(|| goes_on(summary, &cause)),
             cause,
             seq: seq.or_else(|| completed.map(|&(seq, _)| seq)),
             denials: self.denials,

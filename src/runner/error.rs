@@ -123,7 +123,7 @@ fn spelled(gates: &[Gate]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// The ledger cannot be taken up: there is none, it has an end, another process has it, or it is damaged.
-    #[error("cannot take up the ledger of run {run_id}")]
+    #[error("cannot resume run {run_id}")]
     Ledger {
         /// The run.
         run_id: RunId,
@@ -198,13 +198,17 @@ impl ResumeError {
             } => format!(
                 "skillrun runs resume {run_id} --from-node NODE begins a new run from a step of it"
             ),
+            Self::Ledger {
+                source: StoreError::Locked { run_id, .. },
+                ..
+            } => format!("skillrun runs tail {run_id} shows what it does"),
             Self::ComponentChanged { skill, .. } => format!(
-                "put the recorded component back, or name it with --skill; skillrun skills inspect {skill} shows what is installed"
+                "put the recorded component back, or name it with --skill; skillrun skills pin {skill} shows what is installed"
             ),
             Self::GrantsMissing { grants, .. } => {
                 let flags: Vec<_> = grants
                     .iter()
-                    .map(|grant| format!("--grant {grant}"))
+                    .map(|grant| format!("--grant '{}'", grant.replace('\'', r"'\''")))
                     .collect();
                 format!("resume it with {}", flags.join(" "))
             }
@@ -274,10 +278,13 @@ impl RunError {
             ),
             Self::Failed(failed) => failed.error.hint(),
             Self::Diverged { run_id, .. } => Some(format!(
-                "files are on no record, and a skill that reads one that has changed goes another way; skillrun runs inspect {run_id} shows what was done"
+                "files and the text of SKILL.md are on no record, and a skill that reads one that has changed goes another way; skillrun runs inspect {run_id} shows what was done"
             )),
-            Self::Suspended { .. } => {
-                Some("skillrun runs approvals shows what runs wait for".to_owned())
+            Self::Suspended { run_id, .. } => Some(format!(
+                "skillrun runs approvals shows what runs wait for; when that is answered, skillrun runs resume {run_id} goes on"
+            )),
+            Self::Interrupted { run_id } => {
+                Some(format!("skillrun runs resume {run_id} goes on with it"))
             }
             Self::Ambiguous { run_id, call } => Some(format!(
                 "look whether {} did its work; skillrun runs resume {run_id} --retry-ambiguous calls it again",

@@ -31,8 +31,27 @@ pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> any
         };
         let prompt = shown(gate.prompt.as_str());
         printer.line(&format!("{word} {}: {prompt}", gate.approval_id))?;
+        if let Some(hint) = taken_up_by(&args.run_id, store)? {
+            printer.note(&message("hint: ", &hint));
+        }
     }
     Ok(Exit::Ok)
+}
+
+/// Who takes the decision up, where it is not plain that the run goes on by itself.
+fn taken_up_by(run_id: &RunId, store: &Store) -> anyhow::Result<Option<String>> {
+    let run = store.summary(run_id)?;
+    // A run inside another goes on with that one.
+    let run_id = run.parent_run_id.as_ref().unwrap_or(run_id);
+    Ok(match (run.state, run.writer_pid) {
+        (RunState::Ended(RunStatus::Suspended), _) => Some(format!(
+            "unless a process waits for the run, skillrun runs resume {run_id} goes on with it"
+        )),
+        (RunState::Running | RunState::Ended(RunStatus::Interrupted), None) => Some(format!(
+            "no process carries the run out: skillrun runs resume {run_id} goes on with it"
+        )),
+        _ => None,
+    })
 }
 
 /// Shows what runs wait for.

@@ -19,7 +19,12 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
     if let Some(skill) = &explanation.skill {
         printer.line(&format!("skill    {}", shown(skill)))?;
     }
-    printer.line(&format!("ended    {} ({code})", explanation.status))?;
+    // What has no end did not end as anything.
+    let label = match explanation.cause {
+        Cause::Unfinished => "status",
+        _ => "ended",
+    };
+    printer.line(&format!("{label:<8} {} ({code})", explanation.status))?;
     if let Some(said) = &explanation.message {
         printer.line(&format!("said     {}", shown(said)))?;
     }

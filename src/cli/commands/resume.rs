@@ -13,7 +13,7 @@ use crate::cli::printer::Printer;
 use crate::cli::questions::Questions;
 use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{ApprovalPolicy, Config};
 use crate::id::RunId;
 use crate::ledger::Store;
 use crate::outcome::OutcomeCode;
@@ -122,6 +122,7 @@ pub(crate) async fn resume(
         }
         _ => source.name,
     };
+    let policy = args.approve.map(Approve::policy);
     let outside = assemble::outside(config, &store, &clock)?;
     let tools = outside.tools.clone();
     let executor = assemble::executor(source.registry, config, &clock, outside)?;
@@ -138,10 +139,11 @@ pub(crate) async fn resume(
         terms: Terms {
             limits: limits(args.timeout),
             grants: args.grant,
-            approvals: args.approve.map(Approve::policy),
+            approvals: policy,
         },
         ..ResumeOptions::default()
     };
+    let policy = policy.unwrap_or(config.approvals.policy);
     let started = runner.start_resume(Caller::new(), &args.run_id, options);
     let started = started.await?;
     let run_id = started.run_id.clone();
@@ -154,7 +156,15 @@ pub(crate) async fn resume(
     let work = started.handle.wait_or_cancel(cancellation.clone());
     let work = until_signalled(work, &cancellation, &runner);
     let screen = live.as_ref().map(Live::screen);
-    let work = Questions::new(store, run_id, printer, screen).answer_during(work);
+    let work = async {
+        if policy == ApprovalPolicy::Ask {
+            let questions = Questions::new(store, run_id, printer, screen);
+            questions.answer_during(work).await
+        } else {
+            // A question that stands open on record is answered as soon as it comes up again.
+            work.await
+        }
+    };
     let outcome = match live {
         Some(live) => live.watch(work).await,
         None => work.await,

@@ -179,6 +179,9 @@ fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Ex
         .map(|code| format!(" ({code})"))
         .unwrap_or_default();
     printer.line(&format!("status   {}{code}", status(&summary)))?;
+    if let Some(from) = resumed_from(store, run_id)? {
+        printer.line(&format!("from     {from}"))?;
+    }
     if let Some(error) = row.error {
         printer.line(&format!("error    {}", shown(error)))?;
     }
@@ -191,6 +194,18 @@ fn inspect(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Ex
         printer.line(&line)?;
     }
     Ok(Exit::Ok)
+}
+
+/// The run whose beginning this one repeats.
+fn resumed_from(store: &Store, run_id: &RunId) -> anyhow::Result<Option<RunId>> {
+    let mut follower = store.follow(run_id, Position::default())?;
+    let Some(Entry::Record(record)) = follower.next_entry()? else {
+        return Ok(None);
+    };
+    Ok(match record.event() {
+        Event::RunStarted(started) => started.resumed_from,
+        _ => None,
+    })
 }
 
 /// The summary and the events as one document, written as it is read.
@@ -253,6 +268,9 @@ async fn tail(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result
             }
             if now.state == RunState::Running && now.writer_pid.is_none() {
                 printer.note("error: no process writes this run any more: it was cut off");
+                printer.note(&format!(
+                    "hint: skillrun runs resume {run_id} goes on with it"
+                ));
                 return Ok(Exit::Interrupted);
             }
         }

@@ -10,7 +10,7 @@ use crate::wit::examples::{TRIAGE_PY, TRIAGE_TS};
 use crate::wit::foreign_skill::ForeignSkill;
 use crate::wit::triage;
 
-const RUN_ID: &str = "run_0190a0a0a0a070008000000000000001";
+pub(super) const RUN_ID: &str = "run_0190a0a0a0a070008000000000000001";
 /// No person is asked.
 const YES: &str = "[approvals]\npolicy = \"yes\"";
 /// What the probe asks for.
@@ -23,13 +23,13 @@ fn ticket() -> Value {
     json!({ "id": "T-1", "text": "Checkout is down" })
 }
 
-fn probe(more: &str) -> Killable {
+pub(super) fn probe(more: &str) -> Killable {
     let home = Home::new(&[PROBE]);
     home.write_manifest("probe", MANIFEST);
     Killable::of(home, "probe", more)
 }
 
-fn calls(tools: &[&str]) -> Value {
+pub(super) fn calls(tools: &[&str]) -> Value {
     let calls = tools.iter().enumerate().map(|(number, tool)| {
         let arguments = json!({ "number": number }).to_string();
         json!({ "call": "tool", "name": format!("tickets__{tool}"), "arguments": arguments })

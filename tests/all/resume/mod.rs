@@ -3,3 +3,4 @@
 mod killable;
 mod kills;
 mod replay;
+mod told;
