@@ -289,6 +289,11 @@ impl Recorded {
         }
     }
 
+    /// Whether the last event is one with which the run, or a part of it, ended.
+    pub fn has_end(&self) -> bool {
+        self.index.completed.is_some()
+    }
+
     /// The event with which the run ended, if that is the last one.
     ///
     /// # Errors
