@@ -51,7 +51,7 @@ impl Journal {
         };
         let (id, model) = (&asking.id.call_id, &asking.call.model);
         if let Err(halt) = replay.check_repetition(Effect::Write, id, model) {
-            self.stop::<()>(halt).await;
+            self.stop_alone::<()>(halt).await;
         }
     }
 
