@@ -2,3 +2,8 @@
 
 mod killable;
 mod kills;
+mod library;
+mod recovered;
+mod resumed;
+mod streams;
+mod suspended;
