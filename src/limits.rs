@@ -9,8 +9,8 @@ mod budget;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize};
 
 pub use budget::{Budget, Pause, Reservation};
 
@@ -23,7 +23,7 @@ const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Where the value of a limit came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The default that this crate ships.
@@ -162,7 +162,7 @@ limit_keys! {
 }
 
 /// One limit's value and origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// In the unit that the key's name ends in.
     pub value: u64,
@@ -214,6 +214,40 @@ impl Limits {
             }
         }
         Ok(self)
+    }
+
+    /// The limits of another run, as its ledger has them, for it to be done again. Of what the pool of
+    /// instances is sized by there is no more than here. A limit that is not there has its default, and one
+    /// that this version does not know does not count.
+    ///
+    /// # Errors
+    /// The text is not what a ledger has, or a value is 0 or above the key's maximum.
+    pub(crate) fn recorded(&self, text: &str) -> Result<Self, LimitError> {
+        let recorded: BTreeMap<String, Limit> =
+            serde_json::from_str(text).map_err(|error| LimitError::Malformed {
+                problem: error.to_string(),
+            })?;
+        let mut limits = Self::default();
+        for &key in LimitKey::ALL {
+            let Some(&limit) = recorded.get(key.as_str()) else {
+                continue;
+            };
+            if !(1..=key.max_value()).contains(&limit.value) {
+                return Err(LimitError::OutOfRange {
+                    key: key.as_str(),
+                    value: i64::try_from(limit.value).unwrap_or(i64::MAX),
+                    max: key.max_value(),
+                });
+            }
+            *limits.slot(key) = limit;
+        }
+        for key in [LimitKey::MemoryBytes, LimitKey::TableElements] {
+            let own = self.get(key);
+            if limits.value(key) > own.value {
+                *limits.slot(key) = own;
+            }
+        }
+        Ok(limits)
     }
 }
 
@@ -318,6 +352,12 @@ pub enum LimitError {
         /// The largest value accepted.
         max: u64,
     },
+    /// What should be the limits of a run is something else.
+    #[error("malformed limits: {problem}")]
+    Malformed {
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 fn names() -> String {
@@ -363,6 +403,32 @@ mod tests {
         assert_eq!((wall.value, wall.source), (5_000, Source::Config));
         let memory = limits.get(LimitKey::MemoryBytes);
         assert_eq!((memory.value, memory.source), (65_536, Source::Manifest));
+    }
+
+    #[test]
+    fn recorded_limits_come_back_and_raise_nothing_that_the_pool_is_sized_by() {
+        let here = Limits::default();
+        let there = Limits::default()
+            .with(Source::Config, &set("memory_bytes", 1 << 32))
+            .and_then(|limits| limits.with(Source::Manifest, &set("host_calls", 3)))
+            .unwrap();
+        let text = serde_json::to_string(&there).unwrap();
+        let recorded = here.recorded(&text).unwrap();
+        let memory = LimitKey::MemoryBytes;
+        assert_eq!(recorded.get(memory), here.get(memory));
+        for &key in LimitKey::ALL.iter().filter(|key| **key != memory) {
+            assert_eq!(recorded.get(key), there.get(key), "{}", key.as_str());
+        }
+        assert_eq!(here.recorded("{}"), Ok(Limits::default()));
+        for forged in [
+            r#"{"host_calls":{"value":0,"source":"call"}}"#,
+            r#"{"host_calls":{"value":18446744073709551615,"source":"call"}}"#,
+            r#"{"host_calls":{"value":1,"source":"nobody"}}"#,
+            r#"{"host_calls":-1}"#,
+            "[]",
+        ] {
+            assert!(here.recorded(forged).is_err(), "{forged}");
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@ use libfuzzer_sys::fuzz_target;
 use skillrun::clock::{Clock, Timestamp};
 use skillrun::config::Durability;
 use skillrun::id::RunId;
-use skillrun::ledger::{Entry, Position, RunQuery, RunState, Store, StoreOptions, Verdict};
+use skillrun::ledger::{
+    Entry, Position, Recorded, RunQuery, RunState, Store, StoreOptions, Verdict, record_file,
+};
 use tempfile::TempDir;
 use tokio_runtime::block_on;
 
@@ -48,6 +50,12 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(events, report.head.seq);
         assert_ne!(listing.runs[0].state, RunState::Corrupt);
         assert!(store.export(&run_id, &mut std::io::sink()).is_ok());
+        read(&store.recorded(&run_id).unwrap());
+    }
+    // The same bytes as a file that may be an export.
+    match record_file(&store.path_of(&run_id)) {
+        Ok(recorded) => read(&recorded),
+        Err(_) => assert!(!is_in_order || report.head.seq == 0),
     }
     let closed = block_on(store.close_abandoned()).unwrap();
     if closed.iter().any(|run| run.closed.is_ok()) {
@@ -58,6 +66,22 @@ fuzz_target!(|bytes: &[u8]| {
         );
     }
 });
+
+/// Reads whatever a replay may ask for.
+fn read(recorded: &Recorded) {
+    let _known = (recorded.started(), recorded.completed());
+    let calls = recorded.calls().map(|(_, call)| call);
+    let places = calls.flat_map(|call| {
+        let ends = [call.call, call.result, call.denied].into_iter().flatten();
+        ends.chain(call.pieces.iter().copied())
+    });
+    for place in places.chain(recorded.steps().iter().copied()) {
+        let recalled = recorded.read(place).unwrap();
+        assert_eq!(recalled.seq, place.seq);
+        let _shown = recalled.shown();
+        let _whole = recorded.whole(recalled);
+    }
+}
 
 /// One folder for all inputs, in memory where there is such a place.
 fn folder() -> &'static Path {

@@ -28,7 +28,7 @@ pub use skill_name::{SkillName, SkillNameError};
 const CAPABILITY_BYTES_MAX: usize = 4096;
 
 /// The host folder of a request that leaves it to the operator which folder that is.
-const HOST_DIR_ANY: &str = "*";
+pub(crate) const HOST_DIR_ANY: &str = "*";
 
 /// One thing that a skill asks for or that an operator grants.
 ///

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Capability, FsAccess, HOST_DIR_ANY, NetRule};
 
@@ -12,7 +12,7 @@ const NOT_GRANTED: &str = "not granted";
 const NOT_REQUESTED: &str = "granted, and not requested in skill.toml";
 
 /// Who granted a capability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantSource {
     /// `capabilities.grant` in `config.toml`: every skill has it.
@@ -34,7 +34,7 @@ impl fmt::Display for GrantSource {
 }
 
 /// A capability that the operator gives away, and where it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// What is given.
     pub capability: Capability,
@@ -43,7 +43,7 @@ pub struct Grant {
 }
 
 /// What a run asked for, what was granted and what it got. It is recorded in `run_started`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// What the manifest asks for, in its order.
     pub requested: Vec<Capability>,

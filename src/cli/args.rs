@@ -96,6 +96,11 @@ pub(crate) struct TestArgs {
     /// Keep the ledgers of the runs, and say where they are.
     #[arg(long)]
     pub(crate) keep: bool,
+
+    /// Instead of the cases, do this run again with what is built: a run, or the path of a ledger or an
+    /// export; may be given several times.
+    #[arg(long, value_name = "RUN|FILE", conflicts_with_all = ["filter", "keep"])]
+    pub(crate) from_run: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -205,6 +210,9 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run that was cut off, from its ledger; or begin a new one from a step of it.
     Resume(ResumeArgs),
+    /// Do a run again from its record alone, and say whether the skill does the same. Nothing is called,
+    /// sent or written.
+    Replay(ReplayArgs),
     /// Close runs that were cut off, as interrupted; or go on with them.
     Recover {
         /// Go on with every run that was cut off, interrupted or suspended, as runs.on_restart says, and wait
@@ -250,6 +258,23 @@ pub(crate) struct ResumeArgs {
     /// End this part of the run after this time, such as 5s or 2m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The run, or the path of a ledger or an export.
+    #[arg(value_name = "RUN|FILE")]
+    pub(crate) record: String,
+
+    /// Where the skill is, when it is not installed under the name that the run has for it: a name, a
+    /// skill's folder, or a .wasm file. The component has to be the same.
+    #[arg(long, value_name = "SKILL")]
+    pub(crate) skill: Option<String>,
+
+    /// Give the skill a folder again that it had, read-only, such as fs:ro:/data=/data; may be given several
+    /// times.
+    #[arg(long, value_name = "FOLDER", value_parser = parse_grant)]
+    pub(crate) grant: Vec<Capability>,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
 use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
-use crate::runner::{EngineError, ExecutorError, ResumeError, RunError};
+use crate::runner::{EngineError, ExecutorError, ReplayError, ResumeError, RunError};
 use crate::telemetry::chain;
 
 /// The stable word for a command line, an input or a configuration that is wrong.
@@ -240,6 +240,8 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
     } else if let Some(run) = error.downcast_ref::<RunError>() {
         (exit, report.code, report.hint) = run_class(run);
         report.run_id = run.run_id().map(ToString::to_string);
+    } else if let Some(replay) = error.downcast_ref::<ReplayError>() {
+        (exit, report.code, report.hint) = replay_class(replay);
     } else if let Some(executor) = error.downcast_ref::<ExecutorError>() {
         exit = Exit::from(executor.code());
         report.code = executor.code().as_str();
@@ -309,6 +311,18 @@ fn run_class(error: &RunError) -> Class {
     }
 }
 
+fn replay_class(error: &ReplayError) -> Class {
+    match error {
+        ReplayError::NoPlace(run) => run_class(run),
+        ReplayError::NotAFolder { .. } => (Exit::Usage, USAGE, None),
+        _ => (
+            Exit::from(error.code()),
+            error.code().as_str(),
+            error.hint(),
+        ),
+    }
+}
+
 fn decide_class(error: &DecideError) -> Class {
     let shows = "skillrun runs approvals shows what runs wait for";
     match error {
@@ -338,7 +352,7 @@ fn store_class(error: &StoreError) -> Class {
             USAGE,
             Some("without --run-id the run gets an id of its own".to_owned()),
         ),
-        StoreError::NotALedger { .. } => (Exit::Usage, USAGE, None),
+        StoreError::NotALedger { .. } | StoreError::NotARecord { .. } => (Exit::Usage, USAGE, None),
         StoreError::Record { .. } | StoreError::Unavailable(_) => unwritten(),
         _ => (Exit::Failed, OutcomeCode::Internal.as_str(), None),
     }

@@ -90,7 +90,7 @@ pub(crate) fn span(seconds: u64) -> String {
 pub(crate) fn described(event: &Event) -> String {
     match event {
         Event::RunStarted(e) => format!("{} {}", shown(&e.skill), json(&e.input)),
-        Event::RunResumed(e) => format!("attempt {}", e.attempt),
+        Event::RunResumed(e) => format!("resumption {}", e.attempt),
         Event::RunCompleted(e) => {
             let code = e.code.map_or(e.status.as_str(), |code| code.as_str());
             let detail = match (&e.error, &e.output) {
@@ -114,7 +114,10 @@ pub(crate) fn described(event: &Event) -> String {
         Event::ToolResult(e) => tool_result(e),
         Event::LlmCall(e) if e.phase == Some(CallPhase::Result) => llm_result(e),
         Event::LlmCall(e) => format!("{}/{}", shown(&e.provider), shown(&e.model)),
-        Event::LlmChunk(e) => shown(e.delta.as_str()),
+        Event::LlmChunk(e) => match &e.tool_use {
+            None => shown(e.delta.as_str()),
+            Some(tool_use) => json(tool_use),
+        },
         Event::StructuredOutput(e) => json(&e.output),
         Event::ApprovalRequest(e) => shown(e.prompt.as_str()),
         Event::ApprovalResponse(e) => {
@@ -130,7 +133,10 @@ pub(crate) fn described(event: &Event) -> String {
                 .map(|e| shown(e.as_str()))
                 .unwrap_or_default(),
         },
-        Event::Timer(e) => duration(e.duration_micros),
+        Event::Timer(e) => match e.look {
+            Some(_) => "the guest looked at a clock".to_owned(),
+            None => duration(e.duration_micros),
+        },
         Event::Log(e) => {
             let level = format!("{:?}", e.level).to_lowercase();
             let fields = e.fields.as_ref().map(json).unwrap_or_default();

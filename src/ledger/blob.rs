@@ -21,7 +21,7 @@ pub(super) const INLINE_BYTES_MAX: usize = 64 * 1024;
 pub(super) const BLOBS_PER_RUN_MAX: u64 = 10_000;
 pub(super) const BLOB_BYTES_PER_RUN_MAX: u64 = 1024 * 1024 * 1024;
 /// Bytes of one blob that are read into memory; no limit of a run lets a larger value arise.
-const BLOB_BYTES_MAX: u64 = 256 * 1024 * 1024;
+pub(super) const BLOB_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Characters that one byte of a text has at most as part of a JSON string.
 const ESCAPED_CHARS_PER_BYTE_MAX: usize = 6;
 /// Files that wait for the next sync. Protects the process's file descriptors.
@@ -75,6 +75,33 @@ pub(super) fn fit(event: &Event) -> Fit {
         }
     });
     fit
+}
+
+/// Whether an event that was read has a value in its place that a ledger has beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inlined {
+    /// It has none.
+    No,
+    /// It has one, or a reference to one: they look alike.
+    Perhaps,
+    /// It has one.
+    Yes,
+}
+
+/// Whether `event`, which was read, has a value in its place that a ledger has beside it.
+pub(super) fn inlined(event: &Event) -> Inlined {
+    let mut found = Inlined::No;
+    event.visit_large(&mut |field| {
+        let is_large = is_oversize(&field);
+        let may_refer = matches!(field, Large::Json(json) if json.looks_like_a_reference());
+        found = match (is_large, may_refer) {
+            (false, _) => found,
+            (true, false) => Inlined::Yes,
+            (true, true) if found == Inlined::No => Inlined::Perhaps,
+            (true, true) => found,
+        };
+    });
+    found
 }
 
 /// `event` with a reference in place of every large value, as [`Blobs::outsource`] would leave it, without

@@ -55,8 +55,8 @@ fn copy(
         ) {
             return Ok(());
         }
-        let event = source.whole(recalled.event)?;
-        let copied = recorder.record_as_of(recalled.time, recalled.origin, &event);
+        let recalled = source.whole(recalled)?;
+        let copied = recorder.record_as_of(recalled.time, recalled.origin, &recalled.event);
         copied.map_err(|source| StoreError::Record {
             run_id: run_id.clone(),
             source,

@@ -256,6 +256,14 @@ pub enum StoreError {
         /// The path.
         path: PathBuf,
     },
+    /// The file is neither a ledger nor an export of one.
+    #[error("{} is no record of a run: {reason}", path.display())]
+    NotARecord {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its beginning.
+        reason: String,
+    },
     /// The runtime is being shut down.
     #[error("shut down while a ledger was opened")]
     ShutDown,

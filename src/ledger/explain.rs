@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::error::StoreError;
 use super::event::Event;
 use super::list::skill_of;
-use super::payload::{ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted};
+use super::payload::{
+    ApprovalResponse, ApprovalSource, Denied, RunCompleted, RunStarted, RunStatus,
+};
 use super::reader::{Entry, Follower};
 use super::summary::{RunState, Summary};
 use crate::capability::{Capability, address_class};
@@ -85,8 +87,12 @@ pub enum Cause {
     Guest,
     /// The skill could not be found or loaded.
     Load,
-    /// Somebody stopped it.
+    /// Somebody stopped it, or its process is gone. It may go on.
     Stopped,
+    /// It waits for people, and nobody carries it out meanwhile.
+    Waiting,
+    /// It was done again, and its record does not say how it goes on. It can be resumed.
+    Record,
     /// The host failed, or had no room.
     Host,
 }
@@ -196,6 +202,9 @@ impl Gathered {
             };
             return (cause, None);
         }
+        if state == RunState::Ended(RunStatus::Suspended) {
+            return (Cause::Waiting, None);
+        }
         match code {
             Some(OutcomeCode::Denied) => return self.denial(),
             Some(OutcomeCode::Ok) => return (Cause::Done, None),
@@ -210,6 +219,7 @@ impl Gathered {
                 Cause::Bound
             }
             Some(OutcomeCode::Cancelled | OutcomeCode::Interrupted) => Cause::Stopped,
+            Some(OutcomeCode::Diverged | OutcomeCode::AmbiguousCall) => Cause::Record,
             Some(_) => Cause::Host,
             None if matches!(state, RunState::Ended(_)) => Cause::Done,
             None => Cause::Unfinished,

@@ -78,7 +78,7 @@ pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;
 pub use self::redact::RedactError;
 pub(crate) use self::replay::shown_now;
-pub use self::replay::{Difference, Part, Place, Recalled, Recorded, RecordedCall};
+pub use self::replay::{Difference, Part, Place, Recalled, Recorded, RecordedCall, record_file};
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
 pub use self::store::{Store, StoreOptions, verify_file};

@@ -89,6 +89,8 @@ impl RawLine<'_> {
 pub(super) struct Lines {
     file: BufReader<File>,
     position: Position,
+    /// Bytes of a line, its break included; a longer one is passed over.
+    line_bytes_max: usize,
     buffer: Vec<u8>,
     /// Where the file is to be read next, when that is not where its descriptor stands.
     seek: bool,
@@ -99,14 +101,19 @@ impl Lines {
         Self {
             file: BufReader::with_capacity(READ_BYTES, file),
             position,
+            line_bytes_max: LINE_BYTES_MAX,
             buffer: Vec::new(),
             seek: position != Position::default(),
         }
     }
 
-    /// Reads from the position on, wherever the descriptor stands.
-    pub(super) fn rewind(&mut self) {
-        self.seek = true;
+    /// Lines of a file from its beginning, longer than those of a ledger.
+    pub(super) fn longer(file: File, line_bytes_max: usize) -> Self {
+        Self {
+            line_bytes_max,
+            seek: true,
+            ..Self::new(file, Position::default())
+        }
     }
 
     pub(super) fn position(&self) -> Position {
@@ -123,7 +130,7 @@ impl Lines {
             self.file.seek(SeekFrom::Start(self.position.byte))?;
         }
         self.buffer.clear();
-        let bytes_max = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
+        let bytes_max = u64::try_from(self.line_bytes_max).unwrap_or(u64::MAX);
         let read = self
             .file
             .by_ref()
@@ -131,7 +138,7 @@ impl Lines {
             .read_until(b'\n', &mut self.buffer)?;
         let mut bytes = len(read);
         let mut terminated = self.buffer.last() == Some(&b'\n');
-        let too_long = !terminated && read == LINE_BYTES_MAX;
+        let too_long = !terminated && read == self.line_bytes_max;
         if too_long {
             self.buffer.truncate(READ_BYTES);
             let skipped = skip_line(&mut self.file)?;

@@ -4,6 +4,7 @@
 //! read again when the run comes to them, so that a long record takes little memory.
 
 mod compare;
+mod file;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 pub use compare::Difference;
 pub(crate) use compare::shown_now;
+use file::Beside;
+pub(super) use file::read_record;
+pub use file::record_file;
 
 use super::blob;
 use super::error::{Damage, StoreError};
@@ -21,10 +25,8 @@ use super::line::Record;
 use super::payload::{
     CallPhase, LlmCall, ResumeReason, RunCompleted, RunResumed, RunStarted, Timer,
 };
-use super::reader::{Lines, Position};
+use super::reader::Lines;
 use super::recorder::Shelf;
-use super::scan::scan;
-use super::store::{Store, file_name, open_ledger};
 use crate::clock::Timestamp;
 use crate::id::RunId;
 
@@ -35,6 +37,16 @@ pub struct Place {
     pub seq: u64,
     byte: u64,
     bytes: usize,
+}
+
+impl Place {
+    fn of(record: &Record, byte: u64) -> Self {
+        Self {
+            seq: record.seq,
+            byte,
+            bytes: record.line.len(),
+        }
+    }
 }
 
 /// One call of the guest, as far as it is on record. Of one that was made again after a resumption, it is
@@ -51,13 +63,13 @@ pub struct RecordedCall {
     pub denied: Option<Place>,
     /// The answer of a model is there as a value, too.
     pub is_structured: bool,
+    first_seq: u64,
 }
 
 impl RecordedCall {
-    /// Its first event.
+    /// The number of its first event: where the guest made it, also if it was made again after a resumption.
     pub fn seq(&self) -> u64 {
-        let first = self.call.or(self.denied);
-        first.map_or(0, |place| place.seq)
+        self.first_seq
     }
 }
 
@@ -83,16 +95,20 @@ pub struct Recalled {
     pub time: Timestamp,
     /// Who says that it happened.
     pub origin: Origin,
-    /// What happened; large values stand as references.
+    /// What happened.
     pub event: Event,
+    /// Whether large values are in their places; if they are not, references stand for them.
+    pub is_whole: bool,
 }
 
 /// The record of a run, to be replayed. Methods read the disk on the calling thread.
 pub struct Recorded {
     run_id: RunId,
     file: File,
-    shelf: Arc<Shelf>,
+    beside: Beside,
     index: RecordIndex,
+    /// Large values are in their places.
+    is_export: bool,
 }
 
 impl std::fmt::Debug for Recorded {
@@ -121,13 +137,9 @@ pub(super) struct RecordIndex {
 impl RecordIndex {
     /// Notes the next line. All lines have to be shown, in their order.
     pub(super) fn note(&mut self, record: &Record, event: &Event) {
-        let bytes = record.line.len();
-        let place = Place {
-            seq: record.seq,
-            byte: self.byte,
-            bytes,
-        };
-        self.byte += u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(1);
+        let place = Place::of(record, self.byte);
+        let bytes = u64::try_from(place.bytes).unwrap_or(u64::MAX);
+        self.byte = self.byte.saturating_add(bytes).saturating_add(1);
         self.head_seq = record.seq;
         self.completed = None;
         if record.origin == Origin::Guest {
@@ -159,12 +171,12 @@ impl RecordIndex {
             },
             Event::StructuredOutput(_) => {
                 if let Some(id) = self.answered.take() {
-                    self.known(&id).is_structured = true;
+                    self.known(&id, place).is_structured = true;
                 }
             }
             Event::LlmChunk(chunk) => {
                 if let Some(id) = &chunk.call_id {
-                    self.known(id).pieces.push(place);
+                    self.known(id, place).pieces.push(place);
                 }
             }
             Event::HttpCall(call) => self.call(&call.call_id, place),
@@ -172,7 +184,10 @@ impl RecordIndex {
             Event::ApprovalRequest(request) => self.call(&request.approval_id, place),
             Event::ApprovalResponse(response) => self.result(&response.approval_id, place),
             Event::Denied(denied) => match &denied.call_id {
-                Some(id) => self.known(id).denied = Some(place),
+                Some(id) => {
+                    let known = self.known(id, place);
+                    known.denied = Some(place);
+                }
                 None => self.step(place),
             },
             Event::Timer(_) => self.step(place),
@@ -201,63 +216,38 @@ impl RecordIndex {
         self.steps.push(place);
     }
 
-    fn known(&mut self, id: &str) -> &mut RecordedCall {
-        self.calls.entry(id.into()).or_default()
+    fn known(&mut self, id: &str, place: Place) -> &mut RecordedCall {
+        let known = self.calls.entry(id.into());
+        known.or_insert_with(|| RecordedCall {
+            first_seq: place.seq,
+            ..RecordedCall::default()
+        })
     }
 
     fn call(&mut self, id: &str, place: Place) {
         self.act_seq = place.seq;
-        *self.known(id) = RecordedCall {
+        let known = self.known(id, place);
+        *known = RecordedCall {
             call: Some(place),
+            first_seq: known.first_seq,
             ..RecordedCall::default()
         };
     }
 
     fn result(&mut self, id: &str, place: Place) {
-        self.known(id).result = Some(place);
+        self.known(id, place).result = Some(place);
     }
-}
-
-impl Store {
-    /// What is on record of a run, to be replayed. It reads the ledger from its beginning to its end.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Corrupt`], or the file cannot be read.
-    pub fn recorded(&self, run_id: &RunId) -> Result<Recorded, StoreError> {
-        read_record(&self.0, run_id)
-    }
-}
-
-/// Reads what is on record of a run, whoever writes it now.
-pub(super) fn read_record(shelf: &Arc<Shelf>, run_id: &RunId) -> Result<Recorded, StoreError> {
-    let file = open_ledger(&shelf.folder, run_id)?;
-    let failed = |source| shelf.folder.failed("read", &file_name(run_id), source);
-    let mut index = RecordIndex::default();
-    let scanned = file.try_clone().and_then(|file| {
-        scan(run_id, file, None, &mut |record, event| {
-            index.note(record, event);
-            Ok(())
-        })
-    });
-    if let Some(corruption) = scanned.map_err(failed)?.corruption {
-        let run_id = run_id.clone();
-        return Err(StoreError::Corrupt { run_id, corruption });
-    }
-    Ok(Recorded::new(
-        Arc::clone(shelf),
-        run_id.clone(),
-        file,
-        index,
-    ))
 }
 
 impl Recorded {
+    /// A ledger of a store, which was read.
     pub(super) fn new(shelf: Arc<Shelf>, run_id: RunId, file: File, index: RecordIndex) -> Self {
         Self {
             run_id,
             file,
-            shelf,
+            beside: Beside::Store(shelf),
             index,
+            is_export: false,
         }
     }
 
@@ -272,9 +262,9 @@ impl Recorded {
     /// The event cannot be read.
     pub fn started(&self) -> Result<(RunStarted, Timestamp), StoreError> {
         let place = self.index.started.ok_or_else(|| self.never_started())?;
-        let Recalled { time, event, .. } = self.read(place)?;
-        match self.whole(event)? {
-            Event::RunStarted(started) => Ok((started, time)),
+        let recalled = self.whole(self.read(place)?)?;
+        match recalled.event {
+            Event::RunStarted(started) => Ok((started, recalled.time)),
             _ => Err(self.never_started()),
         }
     }
@@ -290,16 +280,22 @@ impl Recorded {
     /// # Errors
     /// The event cannot be read.
     pub fn completed(&self) -> Result<Option<RunCompleted>, StoreError> {
-        let Some(place) = self.index.completed else {
+        let Some(end) = self.end()? else {
             return Ok(None);
         };
-        match self.read(place)?.event {
-            event @ Event::RunCompleted(_) => match self.whole(event)? {
-                Event::RunCompleted(completed) => Ok(Some(completed)),
-                _ => Ok(None),
-            },
+        match self.whole(end)?.event {
+            Event::RunCompleted(completed) => Ok(Some(completed)),
             _ => Ok(None),
         }
+    }
+
+    /// The event with which the run ended, if that is the last one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn end(&self) -> Result<Option<Recalled>, StoreError> {
+        let end = self.index.completed.map(|place| self.read(place));
+        end.transpose()
     }
 
     /// The parts of the run, in their order.
@@ -377,8 +373,7 @@ impl Recorded {
             .file
             .try_clone()
             .map_err(|source| self.unreadable(source))?;
-        let mut lines = Lines::new(file, Position::default());
-        lines.rewind();
+        let mut lines = Lines::longer(file, file::LINE_BYTES_MAX);
         while let Some(line) = lines
             .next_line()
             .map_err(|source| self.unreadable(source))?
@@ -389,19 +384,23 @@ impl Recorded {
             if record.seq >= seq {
                 break;
             }
-            visit(Recalled {
-                seq: record.seq,
-                time: record.time,
-                origin: record.origin,
-                event: record.event(),
-            })?;
+            visit(self.recalled(&record))?;
         }
         Ok(())
     }
 
+    fn recalled(&self, record: &Record) -> Recalled {
+        Recalled {
+            seq: record.seq,
+            time: record.time,
+            origin: record.origin,
+            event: record.event(),
+            is_whole: self.is_export,
+        }
+    }
+
     fn unreadable(&self, source: io::Error) -> StoreError {
-        let name = file_name(&self.run_id);
-        self.shelf.folder.failed("read", &name, source)
+        self.beside.unreadable(&self.run_id, source)
     }
 
     /// Reads an event.
@@ -415,20 +414,23 @@ impl Recorded {
             Record::parse(&line).map_err(|damage: Damage| io::Error::other(damage.to_string()))
         });
         let record = record.map_err(|source| self.unreadable(source))?;
-        Ok(Recalled {
-            seq: record.seq,
-            time: record.time,
-            origin: record.origin,
-            event: record.event(),
-        })
+        Ok(self.recalled(&record))
     }
 
-    /// `event` of this record with every large value in its place.
+    /// An event of this record with every large value in its place.
     ///
     /// # Errors
     /// As [`super::Store::whole`].
-    pub fn whole(&self, event: Event) -> Result<Event, StoreError> {
-        blob::restore(&self.shelf.folder, &self.run_id, event)
+    pub fn whole(&self, recalled: Recalled) -> Result<Recalled, StoreError> {
+        if recalled.is_whole {
+            return Ok(recalled);
+        }
+        let event = blob::restore(self.beside.folder(), &self.run_id, recalled.event)?;
+        Ok(Recalled {
+            event,
+            is_whole: true,
+            ..recalled
+        })
     }
 
     /// Reads the timer at `place`; none when there is another event.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use super::blob::{self, Inlined};
 use super::digest::Digest;
 use super::error::{Corruption, Damage};
 use super::event::Event;
@@ -39,6 +40,18 @@ pub(super) struct Scan {
     /// The first bad line with good ones after it, or one that no cut could have made.
     pub(super) corruption: Option<Corruption>,
     pub(super) torn: Option<TornTail>,
+    /// Large values are in their places, as an export has them.
+    pub(super) is_export: bool,
+}
+
+/// What a file may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A ledger.
+    Ledger,
+    /// A ledger, or an export of one: a line in which a large value was put is no longer the one that the
+    /// next line names.
+    LedgerOrExport,
 }
 
 /// Checks one line after the other.
@@ -51,6 +64,10 @@ struct Checker<'a> {
     head_byte: u64,
     state: State,
     is_chained: bool,
+    form: Form,
+    /// Whether the last line may be another one than it was.
+    inlined: Inlined,
+    is_export: bool,
 }
 
 /// Reads the file to its end or first damage, showing `visit` every good line with its event. An
@@ -62,8 +79,28 @@ pub(super) fn scan(
     noted: Option<Head>,
     visit: &mut dyn FnMut(&Record, &Event) -> Result<(), Damage>,
 ) -> io::Result<Scan> {
-    let mut lines = Lines::new(file, Position::default());
-    let mut checker = Checker::new(run_id, noted);
+    let lines = Lines::new(file, Position::default());
+    scan_lines(lines, Checker::new(run_id, noted, Form::Ledger), visit)
+}
+
+/// As [`scan`], for lines that may be those of an export.
+pub(super) fn scan_any(
+    run_id: &RunId,
+    lines: Lines,
+    visit: &mut dyn FnMut(&Record, &Event) -> Result<(), Damage>,
+) -> io::Result<Scan> {
+    scan_lines(
+        lines,
+        Checker::new(run_id, None, Form::LedgerOrExport),
+        visit,
+    )
+}
+
+fn scan_lines(
+    mut lines: Lines,
+    mut checker: Checker<'_>,
+    visit: &mut dyn FnMut(&Record, &Event) -> Result<(), Damage>,
+) -> io::Result<Scan> {
     let mut corruption = None;
     // The first unreadable line: damage if a good one follows, else the beginning of a torn tail.
     let mut suspect: Option<Corruption> = None;
@@ -107,7 +144,7 @@ pub(super) fn scan(
         corruption = Some(Corruption { line, byte, damage });
         torn = None;
     }
-    if let Some(noted) = noted.filter(|noted| noted.seq > checker.head.seq) {
+    if let Some(noted) = checker.noted.filter(|noted| noted.seq > checker.head.seq) {
         corruption.get_or_insert(Corruption {
             line: checker.head.seq + 1,
             byte: torn.map_or(lines.byte(), |torn| torn.byte),
@@ -120,6 +157,7 @@ pub(super) fn scan(
         is_chained: checker.is_chained,
         corruption,
         torn,
+        is_export: checker.is_export,
     })
 }
 
@@ -131,7 +169,7 @@ impl From<Head> for Damage {
 }
 
 impl<'a> Checker<'a> {
-    fn new(run_id: &'a RunId, noted: Option<Head>) -> Self {
+    fn new(run_id: &'a RunId, noted: Option<Head>, form: Form) -> Self {
         Self {
             run_id,
             noted,
@@ -142,6 +180,9 @@ impl<'a> Checker<'a> {
             head_byte: 0,
             state: State::default(),
             is_chained: true,
+            form,
+            inlined: Inlined::No,
+            is_export: false,
         }
     }
 
@@ -170,6 +211,7 @@ impl<'a> Checker<'a> {
         }
         if let Some(found) = record.prev
             && found != self.head.sha256
+            && self.inlined == Inlined::No
         {
             return Err(Damage::Prev {
                 expected: self.head.sha256,
@@ -180,6 +222,11 @@ impl<'a> Checker<'a> {
             .check(record.origin, event)
             .map_err(Damage::Illegal)?;
         self.state = std::mem::take(&mut self.state).after(record.origin, event);
+        self.is_export |= record.prev.is_some_and(|found| found != self.head.sha256);
+        if self.form == Form::LedgerOrExport {
+            self.inlined = blob::inlined(event);
+            self.is_export |= self.inlined == Inlined::Yes;
+        }
         self.head = Head {
             seq: record.seq,
             sha256: record.digest(),

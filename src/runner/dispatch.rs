@@ -117,7 +117,12 @@ impl Dispatch {
 }
 
 /// Calls the skill with the run in scope; a panic becomes a failure like any other.
-async fn call(cx: &RunContext, executor: &dyn Executor, skill: &str, input: JsonObject) -> Ended {
+pub(super) async fn call(
+    cx: &RunContext,
+    executor: &dyn Executor,
+    skill: &str,
+    input: JsonObject,
+) -> Ended {
     // The call is made inside the future, so that a panic before its first await is caught as well.
     let answer = async { executor.call_tool(cx, skill, input).await };
     let answer = AssertUnwindSafe(answer).catch_unwind();

@@ -32,6 +32,12 @@ pub trait Executor: Send + Sync {
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError>;
 
+    /// What a run is held to that is done again and whose ledger says so: none of what the memory of the
+    /// machine is divided by may be more.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
     /// What is known of the skill before it is called; it is recorded in `run_started`. A skill that
     /// does not exist has a profile too, for its run is recorded like any other.
     ///

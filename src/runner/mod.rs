@@ -38,7 +38,7 @@ pub use error::{FailedRun, ResumeError, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
 pub use recovery::{NotRestarted, Recovered};
-pub use replay::AmbiguousCall;
+pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 pub use resume::ResumeOptions;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use suspend::Gate;

@@ -4,17 +4,24 @@
 //! guest's own thread does beside them, its steps, is found in its order. Neither may leave anything out:
 //! whatever is on record has to have been done before anything that is not.
 
+mod record_only;
+mod report;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
 
 use super::suspend::Gate;
 use crate::call::Effect;
 use crate::clock::Timestamp;
 use crate::ledger::{
-    Difference, Event, Origin, Part, Place, Recalled, Recorded, RecordedCall, StoreError, Timer,
-    shown_now,
+    Denied, Difference, Event, Origin, Part, Place, Recalled, Recorded, RecordedCall, StoreError,
+    Timer, shown_now,
 };
 use crate::telemetry::chain;
+
+pub use report::{ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 
 /// How the ids of requests begin. They are carried out beside the guest, so that one may be on record while
 /// an earlier one is not.
@@ -63,6 +70,8 @@ pub(super) struct Replay {
     recorded: Recorded,
     beyond: Beyond,
     cursor: Mutex<Cursor>,
+    /// Wakes who waits for the guest to come further.
+    moved: Notify,
 }
 
 #[derive(Debug)]
@@ -106,6 +115,7 @@ impl Replay {
             recorded,
             beyond,
             cursor: Mutex::new(cursor),
+            moved: Notify::new(),
         }
     }
 
@@ -126,6 +136,23 @@ impl Replay {
     pub(super) fn is_over(&self) -> bool {
         let cursor = self.cursor();
         cursor.calls.is_empty() && cursor.requests == 0 && self.next_step(&cursor).is_none()
+    }
+
+    /// Waits until the guest has done whatever is on record before the event numbered `seq`, its requests
+    /// apart: what was not there for it then is not there before that.
+    pub(super) async fn comes_to(&self, seq: u64) {
+        loop {
+            let moved = self.moved.notified();
+            {
+                let cursor = self.cursor();
+                let call = cursor.calls.keys().next().copied();
+                let step = self.next_step(&cursor).map(|place| place.seq);
+                if call.into_iter().chain(step).all(|next| next > seq) {
+                    return;
+                }
+            }
+            moved.await;
+        }
     }
 
     /// Whether the run goes on and everything on record has been done again.
@@ -158,6 +185,7 @@ impl Replay {
         let recalled = self.recorded.read(place)?;
         recalled.check(origin, now).map_err(Halt::Diverged)?;
         cursor.step += 1;
+        self.moved.notify_waiters();
         Ok(Some(Found {
             seq: recalled.seq,
             time: recalled.time,
@@ -188,6 +216,7 @@ impl Replay {
         match timer.filter(|(timer, _)| is_next && wanted(timer)) {
             Some(found) => {
                 cursor.step += 1;
+                self.moved.notify_waiters();
                 Ok(Some(found))
             }
             None if must_be_there => {
@@ -196,6 +225,18 @@ impl Replay {
             }
             None => Ok(None),
         }
+    }
+
+    /// The refusal that is the guest's next step, if that is one.
+    pub(super) fn next_refusal(&self) -> Result<Option<Denied>, Halt> {
+        let Some(place) = self.next_step(&self.cursor()) else {
+            return Ok(None);
+        };
+        let recalled = self.answer(place)?;
+        Ok(match recalled.event {
+            Event::Denied(denied) if recalled.origin == Origin::Host => Some(denied),
+            _ => None,
+        })
     }
 
     /// What comes where the steps on record end: nothing, or a call that the guest has left out.
@@ -259,6 +300,7 @@ impl Replay {
         } else {
             cursor.calls.remove(&call.seq());
         }
+        self.moved.notify_waiters();
         Some(call.clone())
     }
 
@@ -333,10 +375,6 @@ impl Replay {
 
     /// A recorded answer, whole.
     pub(super) fn answer(&self, place: Place) -> Result<Recalled, Halt> {
-        let recalled = self.recorded.read(place)?;
-        Ok(Recalled {
-            event: self.recorded.whole(recalled.event)?,
-            ..recalled
-        })
+        Ok(self.recorded.whole(self.recorded.read(place)?)?)
     }
 }

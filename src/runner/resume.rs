@@ -420,7 +420,7 @@ fn environment(started: &RunStarted, profile: &RunProfile) -> Arc<[(String, Stri
     variables.collect()
 }
 
-fn parse_seed(hex: &str) -> Option<Seed> {
+pub(super) fn parse_seed(hex: &str) -> Option<Seed> {
     let mut seed = Seed::default();
     if hex.len() != seed.len() * 2 || !hex.is_ascii() {
         return None;

@@ -166,7 +166,11 @@ impl SkillExecutor {
     }
 
     fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
-        let (tools, models) = (self.tools.clone(), self.models.clone());
+        // The record answers; where it cannot, there is nobody to be asked.
+        let (tools, models) = match cx.is_record_only() {
+            true => (Toolbox::new(), Models::new()),
+            false => (self.tools.clone(), self.models.clone()),
+        };
         Journal::new(cx, name, Arc::clone(&skill.body), tools, models)
     }
 
@@ -266,7 +270,8 @@ impl Executor for SkillExecutor {
         // The profile speaks of one skill, or of none, and so does the record.
         let skill = cx.profile().skill.clone();
         let skill = skill.ok_or_else(|| reason_without(&self.skills.current(), name))?;
-        if skill.component.is_some() {
+        // What a run that is only done again leaves behind is nothing.
+        if skill.component.is_some() && !cx.is_record_only() {
             self.pin(&skill).await?;
         }
         let program = self.load(&skill).await?;
@@ -306,6 +311,10 @@ impl Executor for SkillExecutor {
             Err(failure) if failure.code == OutcomeCode::SkillError => Ok(error_result(failure)),
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.clone()
     }
 
     fn profile(&self, name: &str, terms: &Terms) -> Result<RunProfile, LimitError> {

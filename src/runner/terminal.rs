@@ -104,6 +104,11 @@ impl Terminal {
         Self { ended, completed }
     }
 
+    /// What the last event says.
+    pub(super) fn completed(&self) -> &RunCompleted {
+        &self.completed
+    }
+
     /// What the caller is told, once the events are written.
     fn outcome(self, recorder: &Recorder, started_at: Timestamp) -> Result<RunOutcome, RunError> {
         let run_id = recorder.run_id().clone();

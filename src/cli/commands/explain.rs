@@ -105,7 +105,9 @@ fn decided(explanation: &Explanation) -> String {
         Cause::Bound => "a bound that no limit of the run sets; what was said names it".to_owned(),
         Cause::Guest => "the guest broke down; no setting changes that".to_owned(),
         Cause::Load => "the skill was not found or could not be loaded".to_owned(),
-        Cause::Stopped => "somebody stopped the run".to_owned(),
+        Cause::Stopped => "somebody stopped the run, or its process is gone".to_owned(),
+        Cause::Waiting => "a question that nobody has answered; the run is suspended".to_owned(),
+        Cause::Record => "the record of the run, which does not say how it goes on".to_owned(),
         Cause::Host => "the host".to_owned(),
     }
 }

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 
+use super::runs::record;
 use crate::cli::args::{BuildArgs, NewArgs, TestArgs};
+use crate::cli::assemble;
 use crate::cli::display::message;
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::kit::{self, Trial};
 use crate::cli::printer::Printer;
 use crate::cli::timeline::duration;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::outcome::OutcomeCode;
 
@@ -85,10 +88,30 @@ struct CaseLine<'a> {
 }
 
 /// What `--json` prints at the end.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Total {
     cases: usize,
     failed: usize,
+}
+
+impl Total {
+    fn count(&mut self, trial: &Trial) {
+        self.cases += 1;
+        self.failed += usize::from(!trial.problems.is_empty());
+    }
+
+    fn tell(&self, printer: Printer) -> anyhow::Result<Exit> {
+        if printer.json() {
+            printer.value(self)?;
+        } else {
+            let (cases, failed) = (self.cases, self.failed);
+            printer.note(&format!("{} passed, {failed} failed", cases - failed));
+        }
+        Ok(match self.failed {
+            0 => Exit::Ok,
+            _ => Exit::Failed,
+        })
+    }
 }
 
 pub(crate) async fn test(
@@ -97,6 +120,9 @@ pub(crate) async fn test(
     printer: Printer,
 ) -> anyhow::Result<Exit> {
     let project = kit::project(&args.dir)?;
+    if !args.from_run.is_empty() {
+        return test_from_runs(args, &project, config, printer).await;
+    }
     // A case that is none is told before anything is built.
     let mut cases = kit::cases(&project)?;
     if let Some(filter) = &args.filter {
@@ -112,32 +138,43 @@ pub(crate) async fn test(
         .tempdir()
         .context("cannot make a folder for ledgers")?;
     let runs = kit::Runs::new(skill, config, folder.path())?;
-    let mut total = Total {
-        cases: 0,
-        failed: 0,
-    };
+    let mut total = Total::default();
     for case in cases {
         let (name, file) = (case.name.clone(), case.file.clone());
         let trial = runs.run(case).await?;
-        total.cases += 1;
-        total.failed += usize::from(!trial.problems.is_empty());
+        total.count(&trial);
         tell(&name, &file, &trial, args.keep, printer)?;
     }
     if args.keep {
         let kept = folder.keep();
         printer.note(&format!("ledgers are kept in {}", kept.display()));
     }
-    if printer.json() {
-        printer.value(&total)?;
-    } else {
-        let (cases, failed) = (total.cases, total.failed);
-        printer.note(&format!("{} passed, {failed} failed", cases - failed));
+    total.tell(printer)
+}
+
+/// Does recorded runs again with the skill of a project, as it is now.
+async fn test_from_runs(
+    args: &TestArgs,
+    project: &Path,
+    config: &Config,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    // What is no record is told before anything is built.
+    let store = assemble::store(config, &Clock::system())?;
+    let mut records = Vec::new();
+    for argument in &args.from_run {
+        records.push((argument, record(argument, &store)?));
     }
-    Ok(if total.failed == 0 {
-        Exit::Ok
-    } else {
-        Exit::Failed
-    })
+    let skill = kit::shipped(project, !args.no_build, config, printer).await?;
+    let regression = kit::Regression::new(skill, config, store)?;
+    let mut total = Total::default();
+    for (argument, recorded) in records {
+        let run_id = recorded.run_id().clone();
+        let trial = regression.run(recorded).await;
+        total.count(&trial);
+        tell(run_id.as_str(), Path::new(argument), &trial, false, printer)?;
+    }
+    total.tell(printer)
 }
 
 fn is_file(file: &Path, filter: &str) -> bool {

@@ -5,6 +5,7 @@ pub(super) mod completions;
 pub(super) mod config;
 mod explain;
 pub(super) mod kit;
+pub(super) mod replay;
 mod resume;
 pub(super) mod run;
 pub(super) mod runs;

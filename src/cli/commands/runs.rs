@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::{approve, explain, resume, upkeep};
+use crate::cli::commands::{approve, explain, replay, resume, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -17,8 +17,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::id::RunId;
 use crate::ledger::{
-    Entry, Event, Follower, Head, Position, RunQuery, RunState, Store, Summary, VerifyReport,
-    verify_file,
+    Entry, Event, Follower, Head, Position, Recorded, RunQuery, RunState, Store, Summary,
+    VerifyReport, record_file, verify_file,
 };
 use crate::outcome::OutcomeCode;
 
@@ -54,6 +54,7 @@ pub(crate) async fn runs(
             upkeep::export(&run_id, output.as_deref(), &store, printer)
         }
         RunsCommand::Resume(args) => resume::resume(args, config, store, printer).await,
+        RunsCommand::Replay(args) => replay::replay(args, config, store, printer).await,
         RunsCommand::Recover { resume: false } => upkeep::recover(&store, printer).await,
         RunsCommand::Recover { resume: true } => resume::all(config, store, printer).await,
         RunsCommand::Prune(args) => upkeep::prune(&args, &store, printer),
@@ -260,14 +261,25 @@ async fn tail(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result
 }
 
 fn verify_path(ledger: &str, printer: Printer) -> anyhow::Result<Exit> {
-    let path = Path::new(ledger);
-    if !path.exists() {
-        let refused = Refused::not_found(format!("no such run or file: {ledger:?}"));
-        return Err(refused
-            .with_hint("a run id is run_ and 32 hexadecimal digits")
-            .into());
+    verdict(&verify_file(file(ledger)?, None)?, printer)
+}
+
+/// A file that has to be there, where a run could have been named as well.
+fn file(argument: &str) -> Result<&Path, Refused> {
+    let path = Path::new(argument);
+    if path.exists() {
+        return Ok(path);
     }
-    verdict(&verify_file(path, None)?, printer)
+    let refused = Refused::not_found(format!("no such run or file: {argument:?}"));
+    Err(refused.with_hint("a run id is run_ and 32 hexadecimal digits"))
+}
+
+/// What is on record of a run of the store, or in a file.
+pub(crate) fn record(argument: &str, store: &Store) -> anyhow::Result<Recorded> {
+    match argument.parse::<RunId>() {
+        Ok(run_id) => Ok(store.recorded(&run_id)?),
+        Err(_a_file) => Ok(record_file(file(argument)?)?),
+    }
 }
 
 fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {

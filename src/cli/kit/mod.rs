@@ -10,6 +10,7 @@ mod freshness;
 mod language;
 mod mocks;
 pub(crate) mod new;
+mod regression;
 mod sources;
 mod toolchain;
 mod trial;
@@ -23,6 +24,7 @@ use anyhow::Context;
 
 use self::case::Case;
 pub(crate) use self::language::Language;
+pub(crate) use self::regression::Regression;
 use super::commands::skills::unloadable;
 use super::exit::Refused;
 use super::printer::Printer;

@@ -193,7 +193,7 @@ impl Bench {
 }
 
 impl Trial {
-    fn not_run(problem: String) -> Self {
+    pub(super) fn not_run(problem: String) -> Self {
         Self {
             code: None,
             duration_micros: 0,

@@ -89,6 +89,7 @@ impl Journal {
             time,
             origin: Origin::Host,
             event: response,
+            is_whole: true,
         };
         self.decided(asked.at, response)
     }

@@ -71,8 +71,16 @@ impl Journal {
         let Some(replay) = self.cx.replay() else {
             return Ok(None);
         };
+        let recorded = replay.recorded().call(&id.call_id);
+        // The guest has it when it had it then, and not before: what it did meanwhile, it does first. One
+        // that is not on record was not made by the end of that.
+        let until = recorded.map(|recorded| recorded.result.or(recorded.denied));
+        let until = until.map_or(Some(u64::MAX), |place| place.map(|place| place.seq));
+        if let Some(seq) = until {
+            replay.comes_to(seq).await;
+        }
         let found = (|| {
-            let Some(recorded) = replay.recorded().call(&id.call_id) else {
+            let Some(recorded) = recorded else {
                 return match replay.is_record_only() {
                     true => Err(Halt::RecordEnds(id.call_id.clone())),
                     false => Ok(None),
@@ -86,8 +94,7 @@ impl Journal {
                 };
                 return Ok(Some(RecalledHttp::Denied { rule }));
             };
-            let mut call = replay.recorded().read(place)?;
-            call.event = replay.recorded().whole(call.event)?;
+            let mut call = replay.answer(place)?;
             let now = self.recorder.redacted(self.request(id, &request).into());
             let now = now.map_err(|error| Halt::Failed(error.to_string()))?;
             let (recorded_event, now) = without_secrets(call.event, now);
@@ -255,15 +262,20 @@ fn recalled(event: Event) -> RecalledHttp {
         return RecalledHttp::Failed(reason.as_str().to_owned());
     };
     let body = result.body.unwrap_or_default();
-    let headers = result.headers.as_ref();
-    RecalledHttp::Response(HttpResponse {
-        status,
-        headers: headers
-            .and_then(|headers| serde_json::from_str(headers.as_str()).ok())
-            .unwrap_or_default(),
-        body: match result.base64 {
-            true => STANDARD.decode(body.as_str()).unwrap_or_default().into(),
-            false => body.as_str().to_owned().into(),
-        },
-    })
+    let body = match result.base64 {
+        true => STANDARD.decode(body.as_str()).ok(),
+        false => Some(body.as_str().as_bytes().to_vec()),
+    };
+    let headers = match &result.headers {
+        None => Some(Vec::new()),
+        Some(headers) => serde_json::from_str(headers.as_str()).ok(),
+    };
+    match (headers, body) {
+        (Some(headers), Some(body)) => RecalledHttp::Response(HttpResponse {
+            status,
+            headers,
+            body: body.into(),
+        }),
+        _ => RecalledHttp::Failed("the response on record cannot be read".to_owned()),
+    }
 }

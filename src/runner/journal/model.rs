@@ -107,6 +107,9 @@ impl Journal {
         };
         let name = self.models.resolve(asked);
         let allowed = match &name {
+            None if id.recorded.is_none() && self.cx.is_record_only() => {
+                self.recorded_refusal(asked).await
+            }
             // Nobody is asked.
             None => Ok(()),
             Some(name) => match format!("llm:{name}").parse::<Capability>() {
@@ -122,6 +125,13 @@ impl Journal {
             allowed.clone()?;
         }
         self.charge_call(json.as_str().len())?;
+        if id.recorded.is_none()
+            && self.cx.is_record_only()
+            && let Err(ends_the_run @ CallError::LimitReached(_)) = self.reserve_tokens(request)
+        {
+            // Then, too, it was not put on record.
+            return Err(ends_the_run);
+        }
         let call = ledger::LlmCall {
             call_id: Some(id.call_id.clone()),
             phase: Some(CallPhase::Call),
@@ -140,6 +150,29 @@ impl Journal {
             schema,
             allowed,
         })
+    }
+
+    /// Whether the record says that a model may not be asked. Which one a name stands for, only the
+    /// configuration tells that there was then.
+    async fn recorded_refusal(&self, asked: &str) -> Result<(), CallError> {
+        let Some(replay) = self.cx.replay() else {
+            return Ok(());
+        };
+        let denied = match replay.next_refusal() {
+            Ok(denied) => denied,
+            Err(halt) => return self.stop(halt).await,
+        };
+        let is_it = |denied: &ledger::Denied| {
+            denied.capability.starts_with("llm:") && denied.wanted.as_str() == asked
+        };
+        match denied.filter(is_it) {
+            None => Ok(()),
+            Some(denied) => Err(CallError::Denied {
+                rule: self.policy().rule(&denied.capability),
+                capability: denied.capability,
+                wanted: asked.to_owned(),
+            }),
+        }
     }
 
     /// Puts a question on record that is about to be asked. One that is refused has its answer there too.

@@ -51,7 +51,7 @@ impl Journal {
         };
         let (id, model) = (&asking.id.call_id, &asking.call.model);
         if let Err(halt) = replay.check_repetition(Effect::Write, id, model) {
-            self.stop::<()>(halt).await;
+            self.stop_alone::<()>(halt).await;
         }
     }
 
@@ -126,6 +126,9 @@ impl FromRecord {
         self.is_over = true;
         let recorded = self.asking.id.recorded.as_ref();
         let Some(place) = recorded.and_then(|call| call.result) else {
+            if self.journal.cx.is_record_only() {
+                return self.journal.stop(self.record_ends()).await;
+            }
             return Err(self.break_off(CallFailure::Failed {
                 message: BROKEN.to_owned(),
             }));
@@ -156,6 +159,13 @@ impl FromRecord {
         }
     }
 
+    fn record_ends(&self) -> Halt {
+        Halt::RecordEnds(format!(
+            "the rest of the answer to {}",
+            self.asking.id.call_id
+        ))
+    }
+
     fn diverged(&self, place: Place, now: &str) -> Halt {
         let Some(replay) = self.journal.cx.replay() else {
             return Halt::Failed(String::new());
@@ -175,6 +185,10 @@ impl FromRecord {
         let next = self.pieces().get(self.told).copied();
         let Some(place) = next.or(recorded.and_then(|call| call.result)) else {
             // Cut off before that was recorded.
+            if self.journal.cx.is_record_only() {
+                let refused = self.journal.refuse(self.record_ends());
+                return Err(CallError::Unrecorded(refused));
+            }
             return match self.break_off(CallFailure::Cancelled) {
                 CallError::Cancelled => Ok(()),
                 error => Err(error),

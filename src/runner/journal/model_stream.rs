@@ -61,6 +61,9 @@ impl Journal {
         {
             Recall::New => {}
             Recall::Answered(..) => return Ok(self.answer_from_record(asking)),
+            Recall::Open(_) if self.cx.is_record_only() => {
+                return Ok(self.answer_from_record(asking));
+            }
             Recall::Open(call) => {
                 // The guest that is told anew knows of no piece. If the one before it did something when it
                 // had the first, this one has to be told the same.

@@ -6,7 +6,7 @@ use super::Journal;
 use super::provided::CallId;
 use crate::clock::Timestamp;
 use crate::executor::{CallError, RecordRefused};
-use crate::ledger::{CallFailure, Effect, Event, Origin, Recalled};
+use crate::ledger::{CallFailure, Effect, Event, Origin, Recalled, RecordedCall};
 use crate::runner::replay::Halt;
 
 /// What is on record of a call that the guest makes.
@@ -72,7 +72,8 @@ impl Journal {
         let found = (|| {
             let call = id.recorded.as_ref().and_then(|recorded| recorded.call);
             let shown = || crate::ledger::shown_now(Origin::Host, &now);
-            replay.check_order(call.map(|place| place.seq), shown)?;
+            let made = id.recorded.as_ref().filter(|_| call.is_some());
+            replay.check_order(made.map(RecordedCall::seq), shown)?;
             let (Some(recorded), Some(call)) = (&id.recorded, call) else {
                 return Ok(Recall::New);
             };
@@ -122,7 +123,7 @@ impl Journal {
             _ => (Effect::Write, call.kind()),
         };
         if let Err(halt) = replay.check_repetition(effect, &id.call_id, name) {
-            self.stop::<()>(halt).await;
+            self.stop_alone::<()>(halt).await;
         }
     }
 

@@ -120,7 +120,7 @@ impl Journal {
         let own = self.cx.wall_time();
         match self.cx.replay() {
             None => (own, (1, self.time.base)),
-            Some(replay) if replay.is_over() => {
+            Some(replay) if replay.is_over_and_open() => {
                 let parts = replay.recorded().parts();
                 let number = u64::try_from(parts.len()).unwrap_or(u64::MAX);
                 // It was resumed after those on record.

@@ -50,12 +50,12 @@ impl Drop for Model {
     }
 }
 
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     root().join("target/toolchains/python/bin/python")
 }
 
 /// The ticket system and the model of the example, everything granted that `skill` asks for.
-fn configure(home: &Home, skill: &str, model: &Model) {
+pub(crate) fn configure(home: &Home, skill: &str, model: &Model) {
     let tickets = [
         python(),
         root().join("examples/triage/tickets.py"),
@@ -82,7 +82,12 @@ grant = ["tool:tickets__*", "llm:local/*", "approval"]
 }
 
 /// Runs the skill on a ticket and lets another process decide, if anything is asked.
-fn triage(home: &Home, skill: &str, ticket: &Value, decision: Option<&str>) -> (Ran, String) {
+pub(crate) fn triage(
+    home: &Home,
+    skill: &str,
+    ticket: &Value,
+    decision: Option<&str>,
+) -> (Ran, String) {
     const RUN_ID: &str = "run_0190a0a0a0a07000800000000000000";
     let run_id = format!("{RUN_ID}{}", home.run_ids().len());
     let input = ticket.to_string();

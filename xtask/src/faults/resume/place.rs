@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::record::member;
-use super::scenario::SKILLS;
+use super::scenario::{Answers, SKILLS};
 use super::wait::Looks;
 use crate::guest_toolchains::python;
 use crate::guests;
@@ -59,7 +59,7 @@ impl Place {
             let component = guests::build(skill)?;
             place.install(skill, &component, request)?;
         }
-        place.configure("yes", None)?;
+        place.configure(Answers::Rule, None)?;
         for (skill, _) in SKILLS {
             run(place
                 .skillrun(&["skills", "inspect", skill])
@@ -90,7 +90,11 @@ impl Place {
     }
 
     /// Writes config.toml; with a moment, the tool server kills whoever starts it in that call of it.
-    pub(super) fn configure(&self, policy: &str, moment: Option<(Moment, usize)>) -> Result<()> {
+    pub(super) fn configure(
+        &self,
+        answers: Answers,
+        moment: Option<(Moment, usize)>,
+    ) -> Result<()> {
         let script = root().join("tests/all/resume/counting.py");
         let (python, effects) = (python(), self.effects_file());
         let moment = moment.map_or(String::new(), |(moment, number)| {
@@ -105,7 +109,7 @@ impl Place {
             r#"[capabilities]
 grant = ["tool:tickets__*", "llm:local/*", "approval", "skill:greet", "skill:fan-out", "skill:handoff"]
 [approvals]
-policy = "{policy}"
+{}
 [mcp_servers.tickets]
 command = [{python:?}, "-I", "-S", {script:?}, {effects:?}{moment}]
 [model_providers.local]
@@ -114,7 +118,8 @@ url = "{url}"
 prices."small" = {{ input = 0.5, output = 1.5 }}
 [model_aliases]
 default = "local/small"
-"#
+"#,
+            answers.config()
         );
         fs::write(self.folder.join("config.toml"), text).context("cannot write config.toml")
     }

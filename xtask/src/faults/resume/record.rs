@@ -241,3 +241,87 @@ impl Record {
         shape
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Growth, Record};
+
+    fn event(kind: &str, payload: &Value) -> Value {
+        json!({ "seq": 1, "type": kind, "payload": payload })
+    }
+
+    fn record(run_id: &str, events: &[(&str, Value)]) -> Record {
+        let events = events.iter().map(|(kind, payload)| event(kind, payload));
+        let mut record = Record::default();
+        record.runs.insert(run_id.to_owned(), events.collect());
+        record
+    }
+
+    #[test]
+    fn lines_are_counted_once_they_are_whole() {
+        let folder = std::env::temp_dir().join(format!("xtask-growth-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut growth = Growth::of(&folder);
+        assert_eq!(growth.lines().unwrap(), 0);
+        std::fs::write(folder.join("a.jsonl"), "{}\n{").unwrap();
+        std::fs::write(folder.join("index.db"), "\n").unwrap();
+        assert_eq!(growth.lines().unwrap(), 1);
+        std::fs::write(folder.join("a.jsonl"), "{}\n{}\n").unwrap();
+        std::fs::write(folder.join("b.jsonl"), "{}\n").unwrap();
+        assert_eq!(growth.lines().unwrap(), 3);
+        assert_eq!(Record::read(&folder).unwrap().lines(), 3);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_question_is_open_until_it_is_answered() {
+        let asked = ("approval_request", json!({ "approval_id": "approval#1" }));
+        let answered = ("approval_response", json!({ "approval_id": "approval#1" }));
+        let other = ("approval_request", json!({ "approval_id": "approval#2" }));
+        assert!(record("run_1", std::slice::from_ref(&asked)).is_asking("run_1"));
+        assert!(!record("run_1", &[asked.clone(), answered.clone()]).is_asking("run_1"));
+        assert!(record("run_1", &[asked, answered, other]).is_asking("run_1"));
+    }
+
+    #[test]
+    fn a_call_is_over_with_its_result_and_those_of_skills_are_none() {
+        let call = |id: &str, name: &str| {
+            let payload = json!({
+                "call_id": id, "name": name, "arguments": { "b": 1, "a": "x" }, "effect": "write",
+            });
+            ("tool_call", payload)
+        };
+        let result = ("tool_result", json!({ "call_id": "tool#1" }));
+        let events = [
+            call("tool#1", "tickets__write"),
+            call("skill#1", "greet"),
+            result,
+            call("tool#2", "tickets__read"),
+        ];
+        let calls = record("run_1", &events).calls();
+        let told: Vec<_> = calls
+            .iter()
+            .map(|call| (call.key.as_str(), call.is_over))
+            .collect();
+        assert_eq!(
+            told,
+            [(r#"write a="x" b=1"#, true), (r#"read a="x" b=1"#, false)]
+        );
+    }
+
+    #[test]
+    fn what_a_run_leaves_twice_is_seen() {
+        let log = ("log", json!({ "message": "in run_1", "time": 1 }));
+        let halt = (
+            "error",
+            json!({ "message": "stop", "code": "ambiguous_call" }),
+        );
+        let once = record("run_1", &[log.clone(), halt]).shape();
+        assert_eq!(once, record("run_1", std::slice::from_ref(&log)).shape());
+        assert_ne!(once, record("run_1", &[log.clone(), log]).shape());
+        let elsewhere = ("log", json!({ "message": "in run_2", "time": 2 }));
+        assert_eq!(once, record("run_2", &[elsewhere]).shape());
+    }
+}

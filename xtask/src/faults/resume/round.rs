@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::place::{Effects, Moment, Place};
 use super::record::{AMBIGUOUS, Called, Growth, Record, member};
-use super::scenario::Scenario;
+use super::scenario::{Answers, Scenario};
 use super::wait::Looks;
 
 /// The id of every run that is started here; each is the only one of its home.
@@ -187,7 +187,7 @@ impl Round<'_> {
             Some(Kill::InCall(moment, number)) => Some((moment, number)),
             _ => None,
         };
-        self.place.configure(self.scenario.policy, moment)?;
+        self.place.configure(self.scenario.answers, moment)?;
         let mut process = self
             .place
             .start(arguments, matches!(kill, Some(Kill::Lines(_))))?;
@@ -239,9 +239,13 @@ impl Round<'_> {
             if is_due {
                 return process.kill().context("cannot kill skillrun");
             }
-            if grown > lines && self.scenario.policy == "ask" && !self.is_answered {
+            if grown > lines && self.is_to_answer() {
                 lines = grown;
-                if Record::read(&self.place.runs())?.is_asking(RUN_ID) {
+                let record = Record::read(&self.place.runs())?;
+                let last = record.last(RUN_ID).map(|last| member(last, "type"));
+                let is_late = last.is_some_and(|kind| kind == "run_completed");
+                let is_time = is_late || self.scenario.answers == Answers::Person;
+                if is_time && record.is_asking(RUN_ID) {
                     self.answer()?;
                 }
             }
@@ -249,6 +253,11 @@ impl Round<'_> {
         }
         self.done.looks = looks.count() - first_line.unwrap_or_default();
         Ok(())
+    }
+
+    /// Whether somebody has to answer a question that the run may ask.
+    fn is_to_answer(&self) -> bool {
+        self.scenario.answers != Answers::Rule && !self.is_answered
     }
 
     /// Has another process answer the question, once.

@@ -7,8 +7,30 @@ pub(super) struct Scenario {
     pub(super) skill: &'static str,
     /// JSON.
     pub(super) input: &'static str,
-    /// Who answers questions: `approvals.policy`. With `ask` it is another process.
-    pub(super) policy: &'static str,
+    /// Who answers questions.
+    pub(super) answers: Answers,
+}
+
+/// Who answers questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// A rule, at once.
+    Rule,
+    /// Another process.
+    Person,
+    /// Another process, after the run was suspended.
+    LatePerson,
+}
+
+impl Answers {
+    /// What the configuration says of it.
+    pub(super) fn config(self) -> &'static str {
+        match self {
+            Self::Rule => "policy = \"yes\"",
+            Self::Person => "policy = \"ask\"",
+            Self::LatePerson => "policy = \"ask\"\nsuspend_after_ms = 1",
+        }
+    }
 }
 
 /// The skills that are installed, and what each asks for and is granted beyond what its manifest says.
@@ -31,30 +53,36 @@ pub(super) const SKILLS: [(&str, Option<&str>); 5] = [
 ];
 
 /// Every call that has an effect has arguments that no other call of the run has.
-pub(super) const SCENARIOS: [Scenario; 7] = [
+pub(super) const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "triage, approved by rule",
         skill: "triage",
         input: r#"{"id":"T-1","text":"Checkout is down"}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
     Scenario {
         name: "triage, approved by a person",
         skill: "triage",
         input: r#"{"id":"T-2","text":"All data is lost"}"#,
-        policy: "ask",
+        answers: Answers::Person,
+    },
+    Scenario {
+        name: "triage, suspended",
+        skill: "triage",
+        input: r#"{"id":"T-3","text":"The server is on fire"}"#,
+        answers: Answers::LatePerson,
     },
     Scenario {
         name: "fan-out, writing",
         skill: "fan-out",
         input: r#"{"tool":"tickets__write","parallel_max":3,"calls":[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5},{"n":6}]}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
     Scenario {
         name: "fan-out, idempotent",
         skill: "fan-out",
         input: r#"{"tool":"tickets__idempotent","calls":[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5},{"n":6}]}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
     Scenario {
         name: "handoff, one by one",
@@ -65,7 +93,7 @@ pub(super) const SCENARIOS: [Scenario; 7] = [
             {"skill":"handoff","input":{"steps":[
                 {"skill":"fan-out","input":{"tool":"tickets__read","calls":[{"n":3}]}},
                 {"skill":"fan-out","input":{"tool":"tickets__write","calls":[{"n":4}]}}]}}]}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
     Scenario {
         name: "handoff, all at once",
@@ -74,12 +102,12 @@ pub(super) const SCENARIOS: [Scenario; 7] = [
             {"skill":"fan-out","input":{"tool":"tickets__write","calls":[{"n":1},{"n":2}]}},
             {"skill":"greet","input":{"name":"Ada"}},
             {"skill":"fan-out","input":{"tool":"tickets__idempotent","calls":[{"n":3}]}}]}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
     Scenario {
         name: "a conversation",
         skill: "probe",
         input: r#"{"verb":"converse","lines":["What is there?","And then?","What is left?"]}"#,
-        policy: "yes",
+        answers: Answers::Rule,
     },
 ];
