@@ -2,5 +2,10 @@
 
 mod killable;
 mod kills;
+mod library;
+mod recovered;
 mod replay;
+mod resumed;
+mod streams;
+mod suspended;
 mod told;
