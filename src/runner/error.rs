@@ -153,7 +153,7 @@ pub enum ResumeError {
         now: String,
     },
     /// What was granted to the run by its caller has to be granted by whoever resumes it.
-    #[error("run {run_id} was granted {} by its caller: expected the same grants again", .grants.join(", "))]
+    #[error("run {run_id} was granted {}, which it would not have now: expected the same grants again", .grants.join(", "))]
     GrantsMissing {
         /// The run.
         run_id: RunId,

@@ -195,7 +195,7 @@ impl Runner {
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let mut profile = inner.executor.profile(&skill, &options.terms)?;
         check_component(run_id, &skill, &started, &profile)?;
-        check_grants(run_id, &started, &options.terms)?;
+        check_grants(run_id, &started, &options.terms, &profile)?;
         profile.environment = environment(&started, &profile);
         let caller = caller.of_recorded(started.parent_run_id.clone());
         let admit = match options.reason {
@@ -268,8 +268,8 @@ impl Runner {
                 // Before a ledger is made of which nothing will come.
                 if let Ok(profile) = self.0.executor.profile(&skill, &options.terms) {
                     check_component(run_id, &skill, &started, &profile)?;
+                    check_grants(run_id, &started, &options.terms, &profile)?;
                 }
-                check_grants(run_id, &started, &options.terms)?;
                 let copied = store.copy(recorded, RunId::generate(), until.seq);
                 copied.await.map_err(failed)?
             }
@@ -372,11 +372,18 @@ fn check_component(
 
 /// Checks that what the first caller granted is granted again. A ledger is no place to take it from: whoever
 /// can write one could grant anything.
-fn check_grants(run_id: &RunId, started: &RunStarted, terms: &Terms) -> Result<(), ResumeError> {
+///
+/// A skill that is named by its path has not what the operator gives to an installed one of that name, either.
+fn check_grants(
+    run_id: &RunId,
+    started: &RunStarted,
+    terms: &Terms,
+    profile: &RunProfile,
+) -> Result<(), ResumeError> {
     #[derive(serde::Deserialize)]
     struct Granted {
         capability: String,
-        source: String,
+        source: GrantSource,
     }
     #[derive(serde::Deserialize, Default)]
     struct Policy {
@@ -385,10 +392,18 @@ fn check_grants(run_id: &RunId, started: &RunStarted, terms: &Terms) -> Result<(
     }
     let policy = started.policy.as_ref();
     let policy = policy.and_then(|policy| serde_json::from_str::<Policy>(policy.as_str()).ok());
-    let by_call = GrantSource::Call.to_string();
+    let is_by_path = profile
+        .skill
+        .as_ref()
+        .is_some_and(|skill| !skill.is_installed());
+    let is_lost = |source: &GrantSource| match source {
+        GrantSource::Config => false,
+        GrantSource::Skill => is_by_path,
+        GrantSource::Call => true,
+    };
     let again: Vec<String> = terms.grants.iter().map(ToString::to_string).collect();
     let mut missing = policy.unwrap_or_default().granted;
-    missing.retain(|grant| grant.source == by_call && !again.contains(&grant.capability));
+    missing.retain(|grant| is_lost(&grant.source) && !again.contains(&grant.capability));
     if missing.is_empty() {
         return Ok(());
     }
