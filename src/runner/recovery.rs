@@ -50,6 +50,9 @@ pub enum NotRestarted {
     /// It goes on with the run that it is inside of.
     #[error("it goes on with run {0}, which it is inside of")]
     Inside(RunId),
+    /// The run that it is inside of goes on no more, so that nobody waits for it.
+    #[error("run {0}, which it is inside of, goes on no more")]
+    Orphaned(RunId),
     /// It cannot be taken up.
     #[error("cannot take it up")]
     Refused(#[source] Box<RunError>),
@@ -116,10 +119,11 @@ impl Runner {
         };
         let store = self.store();
         let summary = store.summary(run_id).map_err(read)?;
-        if let Some(parent) = &summary.parent_run_id
-            && self.goes_on(parent)
-        {
-            return Err(NotRestarted::Inside(parent.clone()));
+        if let Some(parent) = summary.parent_run_id.clone() {
+            return Err(match self.goes_on(&parent) {
+                true => NotRestarted::Inside(parent),
+                false => NotRestarted::Orphaned(parent),
+            });
         }
         if recovery.on_restart == OnRestart::Interrupt {
             return Err(NotRestarted::Configured);
@@ -206,14 +210,12 @@ impl Runner {
                 until: rejects.then(|| Timestamp::from_unix_micros(until)),
             });
         }
-        let open = recorded.calls().filter(|(_, call)| call.result.is_none());
-        for place in open.filter_map(|(_, call)| call.call) {
-            if let Event::ToolCall(call) = recorded.read(place)?.event
-                && let Some(child) = &call.child_run_id
-                && depth > 0
-                && !seen.contains(child)
-            {
-                self.open_gates(child, gates, seen, depth - 1)?;
+        if depth == 0 {
+            return Ok(());
+        }
+        for inside in recorded.open_inside()? {
+            if !seen.contains(&inside) {
+                self.open_gates(&inside, gates, seen, depth - 1)?;
             }
         }
         Ok(())

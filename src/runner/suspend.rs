@@ -149,23 +149,40 @@ impl Drop for Suspended {
     }
 }
 
-/// Records that a suspended run is cancelled, unless somebody else has taken it up.
+/// Records that a suspended run is cancelled, and each that was suspended inside it, unless somebody else has
+/// taken it up.
 async fn cancel(store: &Store, run_id: &RunId) {
-    let cancelled = async {
-        let recorder = store.recover(run_id).await?;
-        let end = RunCompleted::new(RunStatus::Cancelled, OutcomeCode::Cancelled);
-        let recorded = recorder.record_durable(Origin::Host, &end.into()).await;
-        recorded.map_err(|source| StoreError::Record {
-            run_id: run_id.clone(),
-            source,
-        })
-    };
-    match cancelled.await {
-        Ok(_) | Err(StoreError::Ended { .. } | StoreError::Locked { .. }) => {}
-        Err(error) => {
-            tracing::error!(%run_id, error = chain(&error), "cannot record a cancellation");
+    let mut runs = vec![run_id.clone()];
+    // One that was cancelled is no longer there to be, so that ledgers that name each other are no circle.
+    while let Some(run_id) = runs.pop() {
+        match cancel_one(store, &run_id).await {
+            Ok(inside) => runs.extend(inside),
+            Err(
+                StoreError::Ended { .. } | StoreError::Locked { .. } | StoreError::NotFound { .. },
+            ) => {}
+            Err(error) => {
+                tracing::error!(%run_id, error = chain(&error), "cannot record a cancellation");
+            }
         }
     }
+}
+
+/// Cancels one run, and gives those inside it.
+async fn cancel_one(store: &Store, run_id: &RunId) -> Result<Vec<RunId>, StoreError> {
+    let (recorder, recorded) = store.take_up(run_id).await?;
+    let end = RunCompleted::new(RunStatus::Cancelled, OutcomeCode::Cancelled);
+    let cancelled = recorder.record_durable(Origin::Host, &end.into()).await;
+    cancelled.map_err(|source| StoreError::Record {
+        run_id: run_id.clone(),
+        source,
+    })?;
+    let mut inside = recorded.open_inside()?;
+    // Both ledgers have to say so.
+    inside.retain(|inside| {
+        let summary = store.summary(inside);
+        summary.is_ok_and(|summary| summary.parent_run_id.as_ref() == Some(run_id))
+    });
+    Ok(inside)
 }
 
 impl Runner {

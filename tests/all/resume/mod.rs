@@ -3,4 +3,9 @@
 mod forged;
 mod killable;
 mod kills;
+mod library;
+mod recovered;
 mod replay;
+mod resumed;
+mod streams;
+mod suspended;
