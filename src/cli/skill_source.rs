@@ -35,6 +35,17 @@ pub(crate) fn find(
         };
         return Ok(SkillSource { name, registry });
     }
+    installed(argument, grants, config)
+}
+
+/// As [`find`], of a name that a record gives. Whoever wrote that chooses among the installed skills, and
+/// names no file of this machine.
+pub(crate) fn installed(
+    argument: &str,
+    grants: &[Capability],
+    config: &Config,
+) -> anyhow::Result<SkillSource> {
+    let skills_dir = config.skills_dir();
     let name = argument.split('.').next().unwrap_or(argument);
     let mut registry = Registry::load_only(&skills_dir, name)?;
     let skill = registry.get(name);

@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
-use super::replay::{Recorded, read_record};
+use super::replay::{Recalled, Recorded, read_record};
 use super::store::Store;
 use crate::id::RunId;
 
@@ -47,12 +47,15 @@ fn copy(
     started.resumed_from = Some(source.run_id().clone());
     // Nobody waits for this one.
     started.parent_run_id = None;
+    let mut repeated = 0;
+    source.each_before(until_seq, &mut |recalled| {
+        repeated += u64::from(is_repeated(&recalled));
+        Ok(())
+    })?;
+    started.repeated_events = Some(repeated);
     let (recorder, _) = create(shelf, run_id.clone(), started)?;
     source.each_before(until_seq, &mut |recalled| {
-        if matches!(
-            recalled.event,
-            Event::RunStarted(_) | Event::RunCompleted(_)
-        ) {
+        if !is_repeated(&recalled) {
             return Ok(());
         }
         let recalled = source.whole(recalled)?;
@@ -64,4 +67,13 @@ fn copy(
     })?;
     let recorded = read_record(shelf, &run_id)?;
     Ok((recorder, recorded))
+}
+
+/// Whether an event is one of the run, and not of the file or the process that it was in.
+fn is_repeated(recalled: &Recalled) -> bool {
+    let is_own = matches!(
+        recalled.event,
+        Event::RunStarted(_) | Event::RunCompleted(_)
+    );
+    !is_own && !recalled.event.is_torn_tail(recalled.origin)
 }

@@ -129,6 +129,9 @@ pub struct RunStarted {
     /// The run whose first events this ledger repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
+    /// How many of them there are after this one. With fewer, the ledger was cut off while it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated_events: Option<u64>,
     /// The W3C trace that the caller is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,

@@ -130,6 +130,9 @@ pub(super) struct RecordIndex {
     act_seq: u64,
     completed: Option<Place>,
     head_seq: u64,
+    /// Events before the first end, reports of torn ends apart.
+    unended_events: u64,
+    has_ended: bool,
     /// The call of a model that has its answer, whose value would be the next of its kind.
     answered: Option<Box<str>>,
 }
@@ -142,6 +145,10 @@ impl RecordIndex {
         self.byte = self.byte.saturating_add(bytes).saturating_add(1);
         self.head_seq = record.seq;
         self.completed = None;
+        self.has_ended |= matches!(event, Event::RunCompleted(_));
+        if !self.has_ended && !event.is_torn_tail(record.origin) {
+            self.unended_events += 1;
+        }
         if record.origin == Origin::Guest {
             return self.step(place);
         }
@@ -311,6 +318,13 @@ impl Recorded {
     /// Events there are.
     pub fn events(&self) -> u64 {
         self.index.head_seq
+    }
+
+    /// Whether the ledger has all that it repeats of another one by its first event, which is `started`. It
+    /// has not if it was cut off while it was made.
+    pub fn repeats_all(&self, started: &RunStarted) -> bool {
+        let repeated = started.repeated_events.unwrap_or(0);
+        self.index.unended_events > repeated
     }
 
     /// The call of that id.

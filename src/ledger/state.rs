@@ -183,6 +183,13 @@ impl State {
     }
 }
 
+impl Event {
+    /// Whether it reports an end of the file that was cut off, which is about the file and not about the run.
+    pub(super) fn is_torn_tail(&self, origin: Origin) -> bool {
+        matches!(self, Event::Custom(custom) if origin == Origin::Host && custom.name == TORN_TAIL)
+    }
+}
+
 fn step(origin: Origin, event: &Event) -> Step<'_> {
     if origin == Origin::Guest {
         return Step::Stay;

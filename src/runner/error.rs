@@ -138,6 +138,13 @@ pub enum ResumeError {
         /// What is missing.
         what: &'static str,
     },
+    /// The ledger was cut off while the beginning of another run was copied into it. What would come next was
+    /// done by that run.
+    #[error("run {run_id} cannot go on: its ledger does not hold all of the run that it repeats")]
+    NotRepeated {
+        /// The run.
+        run_id: RunId,
+    },
     /// The skill is another one than it was.
     #[error(
         "run {run_id} was begun with component {recorded} of skill {skill:?}, which now is {now}"
@@ -185,7 +192,9 @@ impl ResumeError {
                 source: StoreError::Locked { .. },
                 ..
             } => OutcomeCode::Busy,
-            Self::Ledger { .. } | Self::NotRecorded { .. } => OutcomeCode::Internal,
+            Self::Ledger { .. } | Self::NotRecorded { .. } | Self::NotRepeated { .. } => {
+                OutcomeCode::Internal
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Runs whose process is gone: found on start, and carried on or closed, as the operator configured it.
 
+use std::collections::BTreeSet;
+
 use super::context::Caller;
 use super::error::{ResumeError, RunError};
 use super::executor::Terms;
@@ -14,8 +16,8 @@ use crate::ledger::{
 };
 use crate::outcome::OutcomeCode;
 
-/// How deep runs nest at most that are looked into. Bounds what ledgers that name each other can cost.
-const DEPTH_MAX: u64 = 64;
+/// How deep runs nest at most that are looked into. Protects the stack from ledgers that name each other.
+const DEPTH_MAX: usize = 64;
 
 /// What became of a run whose process is gone.
 #[derive(Debug)]
@@ -152,7 +154,7 @@ impl Runner {
     /// Waits on for what a run was suspended for. It is not done again before that has come.
     fn wait_on(&self, run_id: &RunId, summary: &Summary) -> Result<Started, StoreError> {
         let mut gates = Vec::new();
-        self.open_gates(run_id, &mut gates, DEPTH_MAX)?;
+        self.open_gates(run_id, &mut gates, &mut BTreeSet::new(), DEPTH_MAX)?;
         let caller = Caller::new().of_one_run();
         let cancellation = caller.cancellation().clone();
         let started_at = summary.started_at.unwrap_or_else(|| self.clock().now());
@@ -176,13 +178,16 @@ impl Runner {
         })
     }
 
-    /// The questions that a run waits for, in itself and in runs inside it.
+    /// The questions that a run waits for, in itself and in runs inside it. A run that was `seen` is not
+    /// looked into again: ledgers may name each other.
     fn open_gates(
         &self,
         run_id: &RunId,
         gates: &mut Vec<Gate>,
-        depth: u64,
+        seen: &mut BTreeSet<RunId>,
+        depth: usize,
     ) -> Result<(), StoreError> {
+        seen.insert(run_id.clone());
         let store = self.store();
         let recorded = store.recorded(run_id)?;
         let (started, _) = recorded.started()?;
@@ -209,7 +214,9 @@ impl Runner {
             return Ok(());
         }
         for inside in recorded.open_inside()? {
-            self.open_gates(&inside, gates, depth - 1)?;
+            if !seen.contains(&inside) {
+                self.open_gates(&inside, gates, seen, depth - 1)?;
+            }
         }
         Ok(())
     }

@@ -270,12 +270,18 @@ impl Runner {
                     check_component(run_id, &skill, &started, &profile)?;
                     check_grants(run_id, &started, &options.terms, &profile)?;
                 }
+                let seed = started.seed.as_deref().and_then(parse_seed);
+                seed.ok_or_else(|| not_recorded(run_id, "seed"))?;
                 let copied = store.copy(recorded, RunId::generate(), until.seq);
                 copied.await.map_err(failed)?
             }
         };
         let (recorder, recorded) = taken_up;
         let (started, started_at) = recorded.started().map_err(failed)?;
+        if !recorded.repeats_all(&started) {
+            let run_id = run_id.clone();
+            return Err(ResumeError::NotRepeated { run_id });
+        }
         let seed = started.seed.as_deref().and_then(parse_seed);
         Ok(TakenUp {
             origin: started.origin.clone().unwrap_or_else(|| RunOrigin {

@@ -70,11 +70,10 @@ pub(crate) async fn replay(
 ) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let recorded = record(&args.record, &store)?;
-    let skill = match &args.skill {
-        Some(skill) => skill.clone(),
-        None => recorded.started()?.0.skill,
+    let source = match &args.skill {
+        Some(skill) => skill_source::find(skill, &[], config)?,
+        None => skill_source::installed(&recorded.started()?.0.skill, &[], config)?,
     };
-    let source = skill_source::find(&skill, &[], config)?;
     // Nobody is reached, so that no key is read and no server known.
     let executor = assemble::executor(source.registry, config, &clock, Outside::default())?;
     let runner = Runner::new(RunnerOptions {

@@ -112,7 +112,7 @@ pub(crate) async fn resume(
     let clock = Clock::system();
     let recorded = store.summary(&args.run_id)?.skill.unwrap_or_default();
     let source = match &args.skill {
-        None => skill_source::find(&recorded, &args.grant, config)?,
+        None => skill_source::installed(&recorded, &args.grant, config)?,
         Some(argument) => skill_source::find(argument, &args.grant, config)?,
     };
     // The operation of a component that follows no world stands behind the skill's name.

@@ -55,14 +55,18 @@ impl Journal {
             child_run_id: child,
             ..ledger::ToolCall::default()
         };
-        let child = match self.recall(&id, || call(None).into()).await? {
+        let begun = match self.recall(&id, || call(None).into()).await? {
             Recall::Answered(_, answer) => return self.skill_answer(answer.event),
             // The other run has a ledger of its own, and is taken up by that.
             Recall::Open(opened) => {
                 allowed?;
-                self.child_of(&id, opened.event).await
+                self.child_of(&id, skill, opened.event).await
             }
-            Recall::New => {
+            Recall::New => None,
+        };
+        let child = match begun {
+            Some(child) => child,
+            None => {
                 let child = RunId::generate();
                 self.record_call(Effect::Write, call(Some(child.clone())))
                     .await?;
@@ -134,21 +138,37 @@ impl Journal {
         Ok(output.as_str().to_owned())
     }
 
-    /// The run inside this one that a call on record began.
-    async fn child_of(&self, id: &CallId, opened: Event) -> RunId {
+    /// The run inside this one that a call on record began; none when another is to be begun.
+    async fn child_of(&self, id: &CallId, skill: &str, opened: Event) -> Option<RunId> {
         if self.cx.is_record_only() {
             let ends = Halt::RecordEnds(format!("the answer to {}", id.call_id));
             return self.stop(ends).await;
         }
         match opened {
             Event::ToolCall(ledger::ToolCall {
-                child_run_id: Some(child),
+                child_run_id: Some(ref child),
                 ..
-            }) => child,
+            }) if self.began(child, skill) => Some(child.clone()),
             other => {
                 self.check_repetition(id, &other).await;
-                RunId::generate()
+                None
             }
+        }
+    }
+
+    /// Whether a run can be one that this run began, for that skill. In a record that was copied or made up,
+    /// it is a run of somebody else, which is neither taken up nor read.
+    fn began(&self, child: &RunId, skill: &str) -> bool {
+        match self.cx.runner().store().summary(child) {
+            Ok(summary) => match summary.skill {
+                Some(name) => {
+                    name == skill && summary.parent_run_id.as_ref() == Some(self.cx.run_id())
+                }
+                // Nothing of it was done before its process was gone.
+                None => true,
+            },
+            // There is none yet, or it says itself why it cannot be taken up.
+            Err(_) => true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Runs that are cut off and go on, and runs that are done again from their ledgers.
 
+mod forged;
 mod killable;
 mod kills;
 mod library;
