@@ -241,7 +241,13 @@ impl Limits {
             }
             *limits.slot(key) = limit;
         }
-        for key in [LimitKey::MemoryBytes, LimitKey::TableElements] {
+        let bound_here = [
+            LimitKey::WallTimeMs,
+            LimitKey::CpuTimeMs,
+            LimitKey::MemoryBytes,
+            LimitKey::TableElements,
+        ];
+        for key in bound_here {
             let own = self.get(key);
             if limits.value(key) > own.value {
                 *limits.slot(key) = own;

@@ -14,6 +14,7 @@ use super::error::RunError;
 use super::executor::Executor;
 use super::json_object::JsonObject;
 use super::resume::ResumeOptions;
+use super::suspend::Woken;
 use super::terminal::{Ended, Opened, Terminal};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::executor::Failure;
@@ -54,8 +55,10 @@ impl Dispatch {
                 ..again.clone()
             };
             let decided = Box::pin(runner.when_decided(caller.clone(), run_id, &gates, again));
-            let dispatch = decided.await?;
-            ended = Box::pin(dispatch.work(executor)).await;
+            ended = match decided.await? {
+                Woken::GoesOn(dispatch) => Box::pin(dispatch.work(executor)).await,
+                Woken::Ended(ended) => return ended,
+            };
         }
         ended
     }

@@ -6,6 +6,7 @@ use super::context::Caller;
 use super::error::{ResumeError, RunError};
 use super::executor::Terms;
 use super::resume::ResumeOptions;
+use super::suspend::Woken;
 use super::{Gate, RunHandle, Runner, Started};
 use crate::clock::Timestamp;
 use crate::config::{OnRestart, OnTimeout, Recovery};
@@ -165,8 +166,10 @@ impl Runner {
         let (runner, id) = (self.clone(), run_id.clone());
         let work = async move {
             let decided = Box::pin(runner.when_decided(caller, id, &gates, options));
-            let dispatch = decided.await?;
-            dispatch.carry_out(&*runner.0.executor).await
+            match decided.await? {
+                Woken::GoesOn(dispatch) => dispatch.carry_out(&*runner.0.executor).await,
+                Woken::Ended(ended) => ended,
+            }
         };
         Ok(Started {
             run_id: run_id.clone(),

@@ -13,7 +13,7 @@ use super::replay::{Beyond, Replay};
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use super::{Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
-use crate::capability::GrantSource;
+use crate::capability::{Capability, GrantSource};
 use crate::executor::{Failure, Seed};
 use crate::id::RunId;
 use crate::ledger::{
@@ -141,7 +141,7 @@ impl Runner {
     }
 
     /// How a run ended that has ended, as its caller was told.
-    fn recorded_outcome(
+    pub(super) fn recorded_outcome(
         &self,
         run_id: &RunId,
     ) -> Result<Result<RunOutcome, RunError>, ResumeError> {
@@ -432,6 +432,11 @@ fn environment(started: &RunStarted, profile: &RunProfile) -> Arc<[(String, Stri
         found.map(|(_, value)| value.clone())
     };
     let variables = recorded.into_iter().filter_map(|(name, value)| {
+        // A ledger is no place to take a variable from that nobody grants.
+        let capability = Capability::Env { name: name.clone() };
+        if !profile.policy.holds(&capability) {
+            return None;
+        }
         let value = match value.contains(REDACTED) {
             true => today(&name)?,
             false => value,

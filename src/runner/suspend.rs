@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::context::Caller;
-use super::error::RunError;
+use super::error::{ResumeError, RunError};
 use super::resume::ResumeOptions;
-use super::{Dispatch, Runner};
+use super::{Dispatch, RunOutcome, Runner};
 use crate::clock::{Clock, Timestamp};
 use crate::id::RunId;
 use crate::ledger::{Origin, RunCompleted, RunStatus, Store, StoreError};
@@ -126,6 +126,14 @@ impl WaitingRoom {
     }
 }
 
+/// What became of a run whose wait is over.
+pub(super) enum Woken {
+    /// It goes on here.
+    GoesOn(Box<Dispatch>),
+    /// It went on elsewhere, and ended so.
+    Ended(Result<RunOutcome, RunError>),
+}
+
 /// A run that waits in its ledger alone. Should the wait be given up, the run is recorded as cancelled.
 struct Suspended {
     runner: Runner,
@@ -191,14 +199,15 @@ impl Runner {
         self.0.waiting.len()
     }
 
-    /// Waits until what a run was suspended for has come, and takes it up then.
+    /// Waits until what a run was suspended for has come, and takes it up then. Somebody else may be first:
+    /// then it is waited for what they come to.
     pub(super) async fn when_decided(
         &self,
         caller: Caller,
         run_id: RunId,
         gates: &[Gate],
         options: ResumeOptions,
-    ) -> Result<Dispatch, RunError> {
+    ) -> Result<Woken, RunError> {
         let mut suspended = Suspended {
             runner: self.clone(),
             run_id: run_id.clone(),
@@ -217,6 +226,30 @@ impl Runner {
             }
             _ = woken => suspended.is_over = true,
         }
-        self.begin_again(caller, &run_id, options).await
+        loop {
+            let taken = self.begin_again(caller.clone(), &run_id, options.clone());
+            let taken = match taken.await {
+                Ok(dispatch) => return Ok(Woken::GoesOn(Box::new(dispatch))),
+                Err(taken) => taken,
+            };
+            match &taken {
+                RunError::NotResumed(ResumeError::Ledger {
+                    source: StoreError::Ended { .. },
+                    ..
+                }) => return Ok(Woken::Ended(self.recorded_outcome(&run_id)?)),
+                RunError::NotResumed(ResumeError::Ledger {
+                    source: StoreError::Locked { .. },
+                    ..
+                }) => {}
+                _ => return Err(taken),
+            }
+            tokio::select! {
+                biased;
+                // It is another process's to cancel.
+                () = caller.cancelled() => return Err(taken),
+                () = self.0.shutdown.cancelled() => return Err(taken),
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::run::{answer, limits, until_signalled};
+use super::run::{Signals, answer, limits, until_signalled};
 use crate::cli::args::{Approve, ResumeArgs};
 use crate::cli::display::message;
 use crate::cli::exit::Exit;
@@ -47,9 +47,9 @@ pub(crate) async fn all(config: &Config, store: Store, printer: Printer) -> anyh
             never = interrupted => never,
         }
     };
-    let ended = until_signalled(work, &cancellation, &runner).await;
+    let ended = until_signalled(work, Signals::new()?, &cancellation, &runner).await;
     tools.shutdown().await;
-    ended?
+    ended
 }
 
 async fn ends(runner: &Runner, config: &Config, printer: Printer) -> anyhow::Result<Exit> {
@@ -144,6 +144,7 @@ pub(crate) async fn resume(
         ..ResumeOptions::default()
     };
     let policy = policy.unwrap_or(config.approvals.policy);
+    let signals = Signals::new()?;
     let started = runner.start_resume(Caller::new(), &args.run_id, options);
     let started = started.await?;
     let run_id = started.run_id.clone();
@@ -154,7 +155,7 @@ pub(crate) async fn resume(
     let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer));
     let cancellation = CancellationToken::new();
     let work = started.handle.wait_or_cancel(cancellation.clone());
-    let work = until_signalled(work, &cancellation, &runner);
+    let work = until_signalled(work, signals, &cancellation, &runner);
     let screen = live.as_ref().map(Live::screen);
     let work = async {
         if policy == ApprovalPolicy::Ask {
@@ -170,5 +171,5 @@ pub(crate) async fn resume(
         None => work.await,
     };
     tools.shutdown().await;
-    answer(outcome??, args.quiet, printer)
+    answer(outcome?, args.quiet, printer)
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{Approve, RunArgs};
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
     let live = !args.quiet && printer.is_watched();
     let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer));
     let work = runner.run(caller, options);
-    let work = until_signalled(work, &cancellation, &runner);
+    let work = until_signalled(work, Signals::new()?, &cancellation, &runner);
     let screen = live.as_ref().map(Live::screen);
     let work = Questions::new(store, run_id, printer, screen).answer_during(work);
     let outcome = match live {
@@ -86,7 +86,25 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         None => work.await,
     };
     tools.shutdown().await;
-    answer(outcome??, args.quiet, printer)
+    answer(outcome?, args.quiet, printer)
+}
+
+/// The signals that end what a command does. From when this is made on none of them ends the process, so
+/// that whatever it does then has its end on record.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
 }
 
 /// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away
@@ -94,23 +112,21 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
 /// it which goes on when it cannot: those can be resumed with it.
 pub(super) async fn until_signalled<T>(
     work: impl Future<Output = T>,
+    mut signals: Signals,
     cancellation: &CancellationToken,
     runner: &Runner,
-) -> anyhow::Result<T> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+) -> T {
     let mut work = std::pin::pin!(work);
     let outcome = loop {
         tokio::select! {
             outcome = &mut work => break outcome,
-            _ = interrupt.recv() => cancellation.cancel(),
-            _ = terminate.recv() => runner.interrupt(),
-            _ = hang_up.recv() => runner.interrupt(),
+            _ = signals.interrupt.recv() => cancellation.cancel(),
+            _ = signals.terminate.recv() => runner.interrupt(),
+            _ = signals.hang_up.recv() => runner.interrupt(),
         }
     };
     runner.shutdown().await;
-    Ok(outcome)
+    outcome
 }
 
 pub(super) fn limits(timeout: Option<std::time::Duration>) -> LimitOverrides {

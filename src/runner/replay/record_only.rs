@@ -22,9 +22,9 @@ use crate::runner::resume::parse_seed;
 use crate::runner::terminal::{Ended, Terminal};
 use crate::runner::{Admit, DEADLINE_DEFAULT, Runner};
 
-/// Bytes of the policy, the limits and the environment of a record. Protects the memory of whoever replays a
-/// record that somebody made up.
-const PROFILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of the policy, the limits and the environment of a record. Protects memory and time of whoever
+/// replays a record that somebody made up.
+const PROFILE_BYTES_MAX: usize = 1024 * 1024;
 /// How the ids of calls of other skills begin.
 const SKILL_PREFIX: &str = "skill#";
 
