@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::create::create;
+use super::decision::binding;
 use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
 use super::recorder::{Recorder, Shelf};
-use super::replay::{Recorded, read_record};
+use super::replay::{Recorded, read_record, tells};
 use super::store::Store;
 use crate::id::RunId;
 
@@ -47,6 +48,13 @@ fn copy(
     started.resumed_from = Some(source.run_id().clone());
     // Nobody waits for this one.
     started.parent_run_id = None;
+    let mut repeated = 0;
+    source.each_before(until_seq, &mut |recalled| {
+        repeated += u64::from(tells(recalled.origin, &recalled.event));
+        Ok(())
+    })?;
+    started.events_repeated = Some(repeated);
+    let component = started.component_digest.clone();
     let (recorder, _) = create(shelf, run_id.clone(), started)?;
     source.each_before(until_seq, &mut |recalled| {
         if matches!(
@@ -55,7 +63,19 @@ fn copy(
         ) {
             return Ok(());
         }
-        let recalled = source.whole(recalled)?;
+        let mut recalled = source.whole(recalled)?;
+        if let Event::ApprovalRequest(request) = &mut recalled.event {
+            // Whoever answers it here answers it for this run.
+            let payload = request.payload.clone().unwrap_or_default();
+            let component = component.as_deref();
+            let binding = binding(
+                &run_id,
+                component,
+                request.prompt.as_str(),
+                payload.as_str(),
+            );
+            request.binding = Some(binding.to_string());
+        }
         let copied = recorder.record_as_of(recalled.time, recalled.origin, &recalled.event);
         copied.map_err(|source| StoreError::Record {
             run_id: run_id.clone(),

@@ -129,6 +129,9 @@ pub struct RunStarted {
     /// The run whose first events this ledger repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<RunId>,
+    /// How many events about what that run did are repeated. With fewer the process was gone in the middle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events_repeated: Option<u64>,
     /// The W3C trace that the caller is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,

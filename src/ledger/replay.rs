@@ -130,8 +130,19 @@ pub(super) struct RecordIndex {
     act_seq: u64,
     completed: Option<Place>,
     head_seq: u64,
+    /// Events that say what the run did.
+    told: u64,
     /// The call of a model that has its answer, whose value would be the next of its kind.
     answered: Option<Box<str>>,
+}
+
+/// Whether an event says what a run did, and not how it was carried out.
+pub(super) fn tells(origin: Origin, event: &Event) -> bool {
+    let is_about_the_ledger = matches!(
+        event,
+        Event::RunStarted(_) | Event::RunResumed(_) | Event::RunCompleted(_) | Event::Custom(_)
+    );
+    origin == Origin::Guest || !is_about_the_ledger
 }
 
 impl RecordIndex {
@@ -142,6 +153,9 @@ impl RecordIndex {
         self.byte = self.byte.saturating_add(bytes).saturating_add(1);
         self.head_seq = record.seq;
         self.completed = None;
+        if tells(record.origin, event) {
+            self.told = self.told.saturating_add(1);
+        }
         if record.origin == Origin::Guest {
             return self.step(place);
         }
@@ -303,6 +317,13 @@ impl Recorded {
         &self.index.parts
     }
 
+    /// Whether a ledger that repeats the beginning of another, by what `started` says, has all of that.
+    pub fn is_whole_copy(&self, started: &RunStarted) -> bool {
+        started
+            .events_repeated
+            .is_none_or(|repeated| self.index.told >= repeated)
+    }
+
     /// Events there are.
     pub fn events(&self) -> u64 {
         self.index.head_seq
@@ -345,6 +366,21 @@ impl Recorded {
             }
         }
         Ok(None)
+    }
+
+    /// Runs inside it that calls on record began, and of which it is not on record that they are over.
+    ///
+    /// # Errors
+    /// An event cannot be read.
+    pub fn runs_inside(&self) -> Result<Vec<RunId>, StoreError> {
+        let mut inside = Vec::new();
+        let open = self.calls().filter(|(_, call)| call.result.is_none());
+        for place in open.filter_map(|(_, call)| call.call) {
+            if let Event::ToolCall(call) = self.read(place)?.event {
+                inside.extend(call.child_run_id);
+            }
+        }
+        Ok(inside)
     }
 
     /// Shows every event before the one numbered `seq`, in their order.

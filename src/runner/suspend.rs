@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::context::Caller;
+use super::context::{Caller, RunContext};
 use super::error::RunError;
+use super::recovery::DEPTH_MAX;
 use super::resume::ResumeOptions;
 use super::{Dispatch, Runner};
 use crate::clock::{Clock, Timestamp};
@@ -127,15 +128,41 @@ impl WaitingRoom {
 }
 
 /// A run that waits in its ledger alone. Should the wait be given up, the run is recorded as cancelled.
-struct Suspended {
+pub(super) struct Suspended {
     runner: Runner,
     run_id: RunId,
+    /// The run that it is inside of. If that one is to go on later, so is this one.
+    above: Option<RunContext>,
     is_over: bool,
+}
+
+impl Suspended {
+    /// A run inside `above`, which waits for it.
+    pub(super) fn inside(above: &RunContext, run_id: &RunId) -> Self {
+        Self {
+            runner: above.runner().clone(),
+            run_id: run_id.clone(),
+            above: Some(above.clone()),
+            is_over: false,
+        }
+    }
+
+    /// What it was suspended for has come.
+    pub(super) fn end(mut self) {
+        self.is_over = true;
+    }
+
+    fn goes_on(&self) -> bool {
+        let above = self.above.as_ref();
+        self.is_over
+            || self.runner.is_shutting_down()
+            || above.is_some_and(|above| above.halt_reason().is_some())
+    }
 }
 
 impl Drop for Suspended {
     fn drop(&mut self) {
-        if self.is_over || self.runner.is_shutting_down() {
+        if self.goes_on() {
             return;
         }
         let (store, run_id) = (self.runner.store().clone(), self.run_id.clone());
@@ -149,23 +176,33 @@ impl Drop for Suspended {
     }
 }
 
-/// Records that a suspended run is cancelled, unless somebody else has taken it up.
+/// Records that a suspended run is cancelled, and so is what waits inside it, unless somebody else has taken
+/// that up.
 async fn cancel(store: &Store, run_id: &RunId) {
-    let cancelled = async {
-        let recorder = store.recover(run_id).await?;
-        let end = RunCompleted::new(RunStatus::Cancelled, OutcomeCode::Cancelled);
-        let recorded = recorder.record_durable(Origin::Host, &end.into()).await;
-        recorded.map_err(|source| StoreError::Record {
-            run_id: run_id.clone(),
-            source,
-        })
-    };
-    match cancelled.await {
-        Ok(_) | Err(StoreError::Ended { .. } | StoreError::Locked { .. }) => {}
-        Err(error) => {
-            tracing::error!(%run_id, error = chain(&error), "cannot record a cancellation");
+    let mut left = vec![(run_id.clone(), DEPTH_MAX)];
+    while let Some((run_id, depth)) = left.pop() {
+        match cancel_one(store, &run_id).await {
+            Ok(inside) if depth > 0 => {
+                left.extend(inside.into_iter().map(|run_id| (run_id, depth - 1)));
+            }
+            Ok(_) | Err(StoreError::Ended { .. } | StoreError::Locked { .. }) => {}
+            Err(error) => {
+                tracing::error!(%run_id, error = chain(&error), "cannot record a cancellation");
+            }
         }
     }
+}
+
+/// Cancels one run, and gives those inside it that are not over.
+async fn cancel_one(store: &Store, run_id: &RunId) -> Result<Vec<RunId>, StoreError> {
+    let (recorder, recorded) = store.take_up(run_id).await?;
+    let end = RunCompleted::new(RunStatus::Cancelled, OutcomeCode::Cancelled);
+    let cancelled = recorder.record_durable(Origin::Host, &end.into()).await;
+    cancelled.map_err(|source| StoreError::Record {
+        run_id: run_id.clone(),
+        source,
+    })?;
+    recorded.runs_inside()
 }
 
 impl Runner {
@@ -185,6 +222,7 @@ impl Runner {
         let mut suspended = Suspended {
             runner: self.clone(),
             run_id: run_id.clone(),
+            above: None,
             is_over: false,
         };
         let woken = self.0.waiting.wait(gates, self.store(), self.clock());
