@@ -303,6 +303,11 @@ impl Recorded {
         }
     }
 
+    /// Whether the last event is one with which the run, or a part of it, ended.
+    pub fn has_end(&self) -> bool {
+        self.index.completed.is_some()
+    }
+
     /// The event with which the run ended, if that is the last one.
     ///
     /// # Errors
@@ -339,6 +344,22 @@ impl Recorded {
         self.index.calls.iter().map(|(id, call)| (&**id, call))
     }
 
+    /// Runs inside this one of which it does not know that they have ended, in no order.
+    ///
+    /// # Errors
+    /// An event cannot be read.
+    pub fn open_inside(&self) -> Result<Vec<RunId>, StoreError> {
+        let open = self.index.calls.values();
+        let open = open.filter(|call| call.result.is_none());
+        let mut inside = Vec::new();
+        for place in open.filter_map(|call| call.call) {
+            if let Event::ToolCall(call) = self.read(place)?.event {
+                inside.extend(call.child_run_id);
+            }
+        }
+        Ok(inside)
+    }
+
     /// What the guest's own thread did beside its calls, in its order: events of its own, polls, looks at
     /// clocks, refusals.
     pub fn steps(&self) -> &[Place] {
@@ -366,21 +387,6 @@ impl Recorded {
             }
         }
         Ok(None)
-    }
-
-    /// Runs inside it that calls on record began, and of which it is not on record that they are over.
-    ///
-    /// # Errors
-    /// An event cannot be read.
-    pub fn runs_inside(&self) -> Result<Vec<RunId>, StoreError> {
-        let mut inside = Vec::new();
-        let open = self.calls().filter(|(_, call)| call.result.is_none());
-        for place in open.filter_map(|(_, call)| call.call) {
-            if let Event::ToolCall(call) = self.read(place)?.event {
-                inside.extend(call.child_run_id);
-            }
-        }
-        Ok(inside)
     }
 
     /// Shows every event before the one numbered `seq`, in their order.

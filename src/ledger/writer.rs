@@ -86,11 +86,10 @@ impl Writer {
         Ok(seq)
     }
 
-    /// Gives up the lock, also while a sync still has the file.
+    /// Gives up the lock, also while a sync still has the file, or a process that is being started and has
+    /// not closed yet what it was born with.
     pub(super) fn close(self) {
-        if let Err(shared) = Arc::try_unwrap(self.file) {
-            lock::release(&shared);
-        }
+        lock::release(&self.file);
     }
 }
 

@@ -202,10 +202,9 @@ impl ResumeError {
                 "put the recorded component back, or name it with --skill; skillrun skills inspect {skill} shows what is installed"
             ),
             Self::GrantsMissing { grants, .. } => {
-                let flags: Vec<_> = grants
-                    .iter()
-                    .map(|grant| format!("--grant {grant}"))
-                    .collect();
+                // As a shell takes them: patterns have stars in them, and paths may have anything.
+                let flag = |grant: &String| format!("--grant '{}'", grant.replace('\'', r"'\''"));
+                let flags: Vec<_> = grants.iter().map(flag).collect();
                 format!("resume it with {}", flags.join(" "))
             }
             Self::NoSuchNode { run_id, .. } => {

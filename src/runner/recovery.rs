@@ -15,7 +15,7 @@ use crate::ledger::{
 use crate::outcome::OutcomeCode;
 
 /// How deep runs nest at most that are looked into. Bounds what ledgers that name each other can cost.
-pub(super) const DEPTH_MAX: u64 = 64;
+const DEPTH_MAX: u64 = 64;
 
 /// What became of a run whose process is gone.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub enum NotRestarted {
     /// It goes on with the run that it is inside of.
     #[error("it goes on with run {0}, which it is inside of")]
     Inside(RunId),
-    /// The run that it is inside of is over: nobody would hear of what it does.
-    #[error("run {0}, which it is inside of, is over")]
-    Over(RunId),
+    /// The run that it is inside of goes on no more, so that nobody waits for it.
+    #[error("run {0}, which it is inside of, goes on no more")]
+    Orphaned(RunId),
     /// It cannot be taken up.
     #[error("cannot take it up")]
     Refused(#[source] Box<RunError>),
@@ -117,12 +117,10 @@ impl Runner {
         };
         let store = self.store();
         let summary = store.summary(run_id).map_err(read)?;
-        if let Some(parent) = &summary.parent_run_id
-            && let Ok(above) = store.summary(parent)
-        {
-            return Err(match goes_on(above.state) {
-                true => NotRestarted::Inside(parent.clone()),
-                false => NotRestarted::Over(parent.clone()),
+        if let Some(parent) = summary.parent_run_id.clone() {
+            return Err(match self.goes_on(&parent) {
+                true => NotRestarted::Inside(parent),
+                false => NotRestarted::Orphaned(parent),
             });
         }
         if recovery.on_restart == OnRestart::Interrupt {
@@ -207,12 +205,23 @@ impl Runner {
                 until: rejects.then(|| Timestamp::from_unix_micros(until)),
             });
         }
-        if depth > 0 {
-            for child in recorded.runs_inside()? {
-                self.open_gates(&child, gates, depth - 1)?;
-            }
+        if depth == 0 {
+            return Ok(());
+        }
+        for inside in recorded.open_inside()? {
+            self.open_gates(&inside, gates, depth - 1)?;
         }
         Ok(())
+    }
+
+    /// Whether a run has no end, or one after which it can go on.
+    fn goes_on(&self, run_id: &RunId) -> bool {
+        let summary = self.store().summary(run_id);
+        summary.is_ok_and(|summary| match summary.state {
+            RunState::Running => true,
+            RunState::Ended(status) => status.is_resumable(),
+            RunState::Corrupt => false,
+        })
     }
 
     /// How often a run went on without anybody having asked for it.
@@ -228,15 +237,6 @@ impl Runner {
             }
         }
         Ok(restarts)
-    }
-}
-
-/// Whether a run has no end, or one after which it can go on.
-fn goes_on(state: RunState) -> bool {
-    match state {
-        RunState::Running => true,
-        RunState::Ended(status) => status.is_resumable(),
-        RunState::Corrupt => false,
     }
 }
 

@@ -82,6 +82,9 @@ struct Cursor {
     calls: BTreeMap<u64, Box<str>>,
     /// Requests that it has not made yet, likewise.
     requests: BTreeSet<u64>,
+    /// The step that was looked at last and, if it is one, the timer: a guest that waits for a time to come
+    /// looks at the same one again and again.
+    seen: Option<(u64, Option<(Timer, Timestamp)>)>,
 }
 
 /// A step as the record has it.
@@ -103,6 +106,7 @@ impl Replay {
             step: 0,
             calls: BTreeMap::new(),
             requests: BTreeSet::new(),
+            seen: None,
         };
         for (id, call) in recorded.calls() {
             if id.starts_with(HTTP_PREFIX) {
@@ -214,8 +218,22 @@ impl Replay {
             .keys()
             .next()
             .is_none_or(|&call| place.seq < call);
-        let timer = self.recorded.timer(place)?;
-        match timer.filter(|(timer, _)| is_next && wanted(timer)) {
+        let seen = cursor.seen.take().filter(|(seq, _)| *seq == place.seq);
+        let timer = match seen {
+            Some((_, timer)) => timer,
+            None => self.recorded.timer(place)?,
+        };
+        let is_it = timer
+            .as_ref()
+            .is_some_and(|(timer, _)| is_next && wanted(timer));
+        let found = match is_it {
+            true => timer,
+            false => {
+                cursor.seen = Some((place.seq, timer));
+                None
+            }
+        };
+        match found {
             Some(found) => {
                 cursor.step += 1;
                 self.moved.notify_waiters();

@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 
 use super::context::{Caller, RunContext};
 use super::error::RunError;
-use super::recovery::DEPTH_MAX;
 use super::resume::ResumeOptions;
 use super::{Dispatch, Runner};
 use crate::clock::{Clock, Timestamp};
@@ -176,16 +175,17 @@ impl Drop for Suspended {
     }
 }
 
-/// Records that a suspended run is cancelled, and so is what waits inside it, unless somebody else has taken
-/// that up.
+/// Records that a suspended run is cancelled, and each that was suspended inside it, unless somebody else has
+/// taken it up.
 async fn cancel(store: &Store, run_id: &RunId) {
-    let mut left = vec![(run_id.clone(), DEPTH_MAX)];
-    while let Some((run_id, depth)) = left.pop() {
+    let mut runs = vec![run_id.clone()];
+    // One that was cancelled is no longer there to be, so that ledgers that name each other are no circle.
+    while let Some(run_id) = runs.pop() {
         match cancel_one(store, &run_id).await {
-            Ok(inside) if depth > 0 => {
-                left.extend(inside.into_iter().map(|run_id| (run_id, depth - 1)));
-            }
-            Ok(_) | Err(StoreError::Ended { .. } | StoreError::Locked { .. }) => {}
+            Ok(inside) => runs.extend(inside),
+            Err(
+                StoreError::Ended { .. } | StoreError::Locked { .. } | StoreError::NotFound { .. },
+            ) => {}
             Err(error) => {
                 tracing::error!(%run_id, error = chain(&error), "cannot record a cancellation");
             }
@@ -193,7 +193,7 @@ async fn cancel(store: &Store, run_id: &RunId) {
     }
 }
 
-/// Cancels one run, and gives those inside it that are not over.
+/// Cancels one run, and gives those inside it.
 async fn cancel_one(store: &Store, run_id: &RunId) -> Result<Vec<RunId>, StoreError> {
     let (recorder, recorded) = store.take_up(run_id).await?;
     let end = RunCompleted::new(RunStatus::Cancelled, OutcomeCode::Cancelled);
@@ -202,7 +202,13 @@ async fn cancel_one(store: &Store, run_id: &RunId) -> Result<Vec<RunId>, StoreEr
         run_id: run_id.clone(),
         source,
     })?;
-    recorded.runs_inside()
+    let mut inside = recorded.open_inside()?;
+    // Both ledgers have to say so.
+    inside.retain(|inside| {
+        let summary = store.summary(inside);
+        summary.is_ok_and(|summary| summary.parent_run_id.as_ref() == Some(run_id))
+    });
+    Ok(inside)
 }
 
 impl Runner {

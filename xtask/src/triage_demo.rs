@@ -1,10 +1,10 @@
 //! The second half of the demo: a skill that calls tools of an MCP server, asks a model, and waits until
-//! another process approves what it is about to do.
+//! another process approves what it is about to do; and the same skill, killed while it waits.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -48,7 +48,10 @@ pub(crate) fn show(home: &Path) -> Result<()> {
 
     say("\n== The ledger as a tree: what each step called, how long it took, what it cost")?;
     run(skillrun(home).args(["runs", "inspect", &run_id]))?;
-    run(skillrun(home).args(["runs", "verify", &run_id]))
+    run(skillrun(home).args(["runs", "verify", &run_id]))?;
+
+    say("\n== Another run is killed while it waits, and goes on from its ledger in a new process")?;
+    kill_and_resume(home)
 }
 
 /// Starts the stand-in for a model and says where it listens.
@@ -90,32 +93,77 @@ grant = ["tool:tickets__*", "llm:local/*", "approval"]
     )
 }
 
-/// Starts the run, reads what it says, and does what it waits for. Gives the id of the run.
-fn run_and_approve(home: &Path) -> Result<String> {
+/// A run, and what it says.
+struct Running {
+    process: Child,
+    said: Lines<BufReader<ChildStderr>>,
+}
+
+fn start(home: &Path) -> Result<Running> {
     let mut command = skillrun(home);
     command.args(["run", SKILL, "--input", TICKET]);
     say(&format!("$ skillrun run {SKILL} --input '{TICKET}' &"))?;
-    let mut running = command
+    let mut process = command
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .context("cannot start skillrun")?;
-    let stderr = running.stderr.take().context("skillrun says nothing")?;
-    let mut run_id = None;
-    for line in BufReader::new(stderr).lines() {
-        let line = line.context("cannot read what skillrun says")?;
-        say(&line)?;
-        if let Some(asked) = line.strip_prefix(WAITING) {
-            let words: Vec<&str> = asked.split_whitespace().collect();
-            run_id = words.get(2).map(|&id| id.to_owned());
-            run(skillrun(home)
-                .args(words)
-                .args(["--reason", "it is really down"]))?;
+    let stderr = process.stderr.take().context("skillrun says nothing")?;
+    Ok(Running {
+        process,
+        said: BufReader::new(stderr).lines(),
+    })
+}
+
+impl Running {
+    /// Waits until the run asks for an approval, and gives the command that answers.
+    fn asked(&mut self) -> Result<Vec<String>> {
+        for line in &mut self.said {
+            let line = line.context("cannot read what skillrun says")?;
+            say(&line)?;
+            if let Some(asked) = line.strip_prefix(WAITING) {
+                return Ok(asked.split_whitespace().map(str::to_owned).collect());
+            }
         }
+        bail!("the run asked for no approval")
     }
-    let status = running.wait().context("cannot wait for skillrun")?;
+}
+
+fn approve(home: &Path, words: &[String]) -> Result<String> {
+    let reason = ["--reason", "it is really down"];
+    run(skillrun(home).args(words).args(reason))?;
+    let run_id = words.get(2).context("the run says not which it is")?;
+    Ok(run_id.clone())
+}
+
+/// Starts the run, reads what it says, and does what it waits for. Gives the id of the run.
+fn run_and_approve(home: &Path) -> Result<String> {
+    let mut running = start(home)?;
+    let words = running.asked()?;
+    let run_id = approve(home, &words)?;
+    for line in running.said {
+        say(&line.context("cannot read what skillrun says")?)?;
+    }
+    let status = running.process.wait();
+    let status = status.context("cannot wait for skillrun")?;
     if !status.success() {
         bail!("the run ended with {status}");
     }
-    run_id.context("the run asked for no approval")
+    Ok(run_id)
+}
+
+/// Kills the process of a run while it waits, approves it all the same, and goes on with it from its
+/// ledger.
+fn kill_and_resume(home: &Path) -> Result<()> {
+    let mut running = start(home)?;
+    let words = running.asked()?;
+    say("$ kill -9 %1")?;
+    running.process.kill().context("cannot kill skillrun")?;
+    running.process.wait().context("cannot wait for skillrun")?;
+    let run_id = approve(home, &words)?;
+    run(skillrun(home).args(["runs", "resume", &run_id]))?;
+    run(skillrun(home).args(["runs", "tail", &run_id]))?;
+
+    say("\n== Done once more from its record alone: the same, and nothing is called")?;
+    run(skillrun(home).args(["runs", "replay", &run_id]))
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skillrun_sdk::SkillError;
+use skillrun_sdk::{SkillError, log};
 use skillrun_sdk::bindings::skillrun::skill::types::HostError;
 use skillrun_sdk::bindings::skillrun::skill::{approval, handoff, llm, tools};
 
@@ -31,6 +31,9 @@ pub(crate) enum Call {
         pieces_max: usize,
         #[serde(default)]
         is_kept: bool,
+        /// Whether each piece is logged as it comes.
+        #[serde(default)]
+        is_logged: bool,
     },
     /// A person.
     Ask {
@@ -45,6 +48,8 @@ pub(crate) enum Call {
         calls: Vec<(String, String)>,
         parallel_max: u32,
     },
+    /// Something else, of which it logs what came of it.
+    Noted { verb: Box<crate::Verb> },
 }
 
 /// Makes calls one after another and tells what came of each.
@@ -66,12 +71,7 @@ pub(crate) fn insist(call: Call) -> Result<Value, SkillError> {
 
 fn one(call: Call) -> Value {
     match call {
-        Call::Available {} => {
-            let tools = tools::available().into_iter().map(|tool| {
-                json!({ "name": tool.name, "read_only": tool.read_only, "idempotent": tool.idempotent })
-            });
-            json!({ "ok": tools.collect::<Vec<Value>>() })
-        }
+        Call::Available {} => available(),
         Call::Tool { name, arguments } => told(tools::invoke(&name, &arguments).map(answer)),
         Call::Tools {
             calls,
@@ -98,7 +98,8 @@ fn one(call: Call) -> Value {
             model,
             pieces_max,
             is_kept,
-        } => told(stream(model, pieces_max, is_kept)),
+            is_logged,
+        } => told(stream(model, pieces_max, is_kept, is_logged)),
         Call::Ask {
             prompt,
             payload,
@@ -131,7 +132,24 @@ fn one(call: Call) -> Value {
                 .map(|result| told(result.map(Value::String)))
                 .collect()
         }
+        Call::Noted { verb } => noted(*verb),
     }
+}
+
+fn available() -> Value {
+    let tools = tools::available().into_iter().map(|tool| {
+        json!({ "name": tool.name, "read_only": tool.read_only, "idempotent": tool.idempotent })
+    });
+    json!({ "ok": tools.collect::<Vec<Value>>() })
+}
+
+fn noted(verb: crate::Verb) -> Value {
+    let done = match <crate::Probe as skillrun_sdk::Skill>::run(verb) {
+        Ok(value) => json!({ "ok": value }),
+        Err(error) => json!({ "error": format!("{error:?}") }),
+    };
+    log::info(&done.to_string());
+    done
 }
 
 fn answer(answer: tools::Answer) -> Value {
@@ -172,13 +190,23 @@ fn text(parts: &[llm::Part]) -> String {
     texts.collect()
 }
 
-fn stream(model: String, pieces_max: usize, is_kept: bool) -> Result<Value, HostError> {
+fn stream(
+    model: String,
+    pieces_max: usize,
+    is_kept: bool,
+    is_logged: bool,
+) -> Result<Value, HostError> {
     let completion = llm::start(&request(model))?;
     let mut pieces = Vec::new();
     while pieces.len() < pieces_max {
         match completion.next()? {
             None => break,
-            Some(llm::Chunk::Text(text)) => pieces.push(json!(text)),
+            Some(llm::Chunk::Text(text)) => {
+                if is_logged {
+                    log::info(&text);
+                }
+                pieces.push(json!(text));
+            }
             Some(llm::Chunk::ToolUse(tool)) => pieces.push(json!({ "tool": tool.name })),
             Some(llm::Chunk::Done(whole)) => pieces.push(json!({ "done": text(&whole.content) })),
         }

@@ -28,6 +28,8 @@ struct State {
     active: usize,
     /// What the others wait for, by a number of the call.
     resting: BTreeMap<u64, Vec<Gate>>,
+    /// Calls among the active ones that will not be answered: the run is to stop because of them.
+    stopping: usize,
     calls: u64,
 }
 
@@ -42,7 +44,7 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call.
+    /// Counts a call that is begun. One that waits for others to be answered first is not.
     pub(super) fn begin(self: &Arc<Self>) -> InFlight {
         let mut state = self.state();
         state.active += 1;
@@ -58,6 +60,24 @@ impl Flight {
         let state = self.state();
         let gates = || state.resting.values().flatten().cloned().collect();
         (state.active == 0).then(gates)
+    }
+}
+
+impl Flight {
+    /// Counts a call because of which the run is to stop, and waits until there is none left but such and
+    /// those that wait for people: whatever goes on beside it has an effect, and its answer is to be on record.
+    async fn alone(&self) {
+        self.state().stopping += 1;
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.state();
+                if state.active <= state.stopping {
+                    return;
+                }
+            }
+            changed.await;
+        }
     }
 }
 
@@ -90,6 +110,12 @@ impl Drop for InFlight {
 }
 
 impl Journal {
+    /// Ends the run because of a call that goes on, once it is the only one.
+    pub(super) async fn stop_alone<T>(&self, halt: Halt) -> T {
+        self.flight.alone().await;
+        self.stop(halt).await
+    }
+
     /// Suspends the run if all that it does is wait for people.
     pub(super) async fn suspend_if_resting(&self) {
         if let Some(gates) = self.flight.resting() {

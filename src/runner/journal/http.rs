@@ -79,6 +79,10 @@ impl Journal {
         if let Some(seq) = until {
             replay.comes_to(seq).await;
         }
+        if recorded.is_none() && replay.is_record_only() && replay.recorded().has_end() {
+            // The run ended before it was sent. Should it be waited for now, that wait is on no record.
+            return std::future::pending().await;
+        }
         let found = (|| {
             let Some(recorded) = recorded else {
                 return match replay.is_record_only() {

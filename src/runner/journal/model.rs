@@ -182,6 +182,15 @@ impl Journal {
         request: &ModelRequest,
     ) -> Result<Asked, CallError> {
         asking.allowed.clone()?;
+        let recorded = asking.id.recorded.as_ref();
+        if recorded.is_some_and(|recorded| recorded.call.is_some()) {
+            // The answer of the process before this one was paid for as well.
+            let spent = self
+                .cx
+                .budget()
+                .spend_on_models(&self.usage_before(&asking));
+            spent.map_err(CallError::LimitReached)?;
+        }
         let reserved = match &asking.name {
             None => Err(CallError::NotFound(request.model.clone())),
             Some(_) => self.reserve_tokens(request),
@@ -347,14 +356,11 @@ impl Asked {
     /// same, and says nothing of it: a token for every four bytes is about what it read.
     fn usage_without(&self, error: &ModelError) -> Usage {
         let input_tokens = match error {
-            ModelError::TimedOut { .. } => {
-                let request = self.asking.call.request.as_ref();
-                request.map_or(0, |request| request.as_str().len()) / BYTES_PER_TOKEN
-            }
+            ModelError::TimedOut { .. } => self.asking.input_tokens(),
             _ => 0,
         };
         Usage {
-            input_tokens: u64::try_from(input_tokens).unwrap_or(u64::MAX),
+            input_tokens,
             ..Usage::default()
         }
     }
@@ -372,7 +378,18 @@ impl Asked {
     }
 }
 
+/// The tokens in so many bytes of text, about.
+pub(super) fn tokens(bytes: usize) -> u64 {
+    u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX)
+}
+
 impl Asking {
+    /// What the model reads, about.
+    pub(super) fn input_tokens(&self) -> u64 {
+        let request = self.call.request.as_ref();
+        tokens(request.map_or(0, |request| request.as_str().len()))
+    }
+
     /// The second half of a question that was asked by a process that is gone.
     pub(super) fn ended(&self, failure: CallFailure, usage: &Usage) -> ledger::LlmCall {
         ledger::LlmCall {

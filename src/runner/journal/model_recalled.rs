@@ -1,7 +1,7 @@
 //! An answer of a model that came in pieces, told again from the record.
 
 use super::Journal;
-use super::model::Asking;
+use super::model::{Asking, tokens};
 use crate::call::{ModelChunk, Usage};
 use crate::executor::{Answer, CallError, ModelAnswer};
 use crate::ledger::{CallFailure, Difference, Effect, Event, Origin, Place};
@@ -51,7 +51,29 @@ impl Journal {
         };
         let (id, model) = (&asking.id.call_id, &asking.call.model);
         if let Err(halt) = replay.check_repetition(Effect::Write, id, model) {
-            self.stop::<()>(halt).await;
+            self.stop_alone::<()>(halt).await;
+        }
+    }
+
+    /// What a question took that a process asked which is gone, about. Whatever came of it was paid for, and
+    /// nobody was told how much that was.
+    pub(super) fn usage_before(&self, asking: &Asking) -> Usage {
+        let recorded = asking.id.recorded.as_ref();
+        let pieces = recorded.map_or(&[][..], |call| &call.pieces);
+        let pieces =
+            pieces
+                .iter()
+                .filter_map(|&place| match self.cx.replay()?.answer(place).ok()?.event {
+                    Event::LlmChunk(chunk) => {
+                        let tool = chunk.tool_use.map_or(0, |tool| tool.as_str().len());
+                        Some(chunk.delta.as_str().len().saturating_add(tool))
+                    }
+                    _ => None,
+                });
+        Usage {
+            input_tokens: asking.input_tokens(),
+            output_tokens: tokens(pieces.sum()),
+            ..Usage::default()
         }
     }
 
@@ -126,10 +148,14 @@ impl FromRecord {
 
     /// Records the end of an answer of which the rest is lost.
     fn break_off(&self, failure: CallFailure) -> CallError {
-        let result = self.asking.ended(failure.clone(), &Usage::default());
-        match self.journal.record(Origin::Host, result) {
-            Ok(_seq) => failure.into(),
-            Err(refused) => CallError::Unrecorded(refused),
+        let usage = self.journal.usage_before(&self.asking);
+        let result = self.asking.ended(failure.clone(), &usage);
+        if let Err(refused) = self.journal.record(Origin::Host, result) {
+            return CallError::Unrecorded(refused);
+        }
+        match self.journal.cx.budget().spend_on_models(&usage) {
+            Ok(()) => failure.into(),
+            Err(reached) => CallError::LimitReached(reached),
         }
     }
 

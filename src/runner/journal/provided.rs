@@ -30,38 +30,42 @@ impl Provided for Journal {
 
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {
         let id = self.next_call("tool");
-        let in_flight = self.flight.begin();
         Box::pin(async move {
-            let _in_flight = in_flight;
+            let _in_flight = self.flight.begin();
             self.tool(id, name, arguments).await
         })
     }
 
     fn ask_model(&self, request: ModelRequest) -> Answer<'_, ModelResponse> {
         let id = self.next_call("llm");
-        let in_flight = self.flight.begin();
         Box::pin(async move {
-            let _in_flight = in_flight;
+            let _in_flight = self.flight.begin();
             self.model(id, request).await
         })
     }
 
     fn start_model(&self, request: ModelRequest) -> Answer<'_, Box<dyn ModelAnswer>> {
         let id = self.next_call("llm");
-        let in_flight = self.flight.begin();
-        Box::pin(self.model_stream(id, request, in_flight))
+        Box::pin(async move {
+            let in_flight = self.flight.begin();
+            self.model_stream(id, request, in_flight).await
+        })
     }
 
     fn ask_approval(&self, question: Question) -> Answer<'_, Decision> {
         let id = self.next_call("approval");
-        let in_flight = self.flight.begin();
-        Box::pin(self.approval(id, question, in_flight))
+        Box::pin(async move {
+            let in_flight = self.flight.begin();
+            self.approval(id, question, in_flight).await
+        })
     }
 
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String> {
         let id = self.next_call("skill");
-        let in_flight = self.flight.begin();
-        Box::pin(self.skill(id, skill, input, in_flight))
+        Box::pin(async move {
+            let in_flight = self.flight.begin();
+            self.skill(id, skill, input, in_flight).await
+        })
     }
 }
 

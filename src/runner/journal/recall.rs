@@ -123,7 +123,7 @@ impl Journal {
             _ => (Effect::Write, call.kind()),
         };
         if let Err(halt) = replay.check_repetition(effect, &id.call_id, name) {
-            self.stop::<()>(halt).await;
+            self.stop_alone::<()>(halt).await;
         }
     }
 

@@ -95,7 +95,7 @@ impl Journal {
             }
             Err(error) => match error.halt_above() {
                 // It stays where it is until somebody looks, and so does this one.
-                Some(halt) => return self.stop(halt).await,
+                Some(halt) => return self.stop_alone(halt).await,
                 None => Err(error),
             },
             outcome => outcome,

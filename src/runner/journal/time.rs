@@ -8,7 +8,7 @@ use crate::clock::{Clock, Stopwatch, Timestamp};
 use crate::executor::{RecordRefused, RunTime};
 use crate::ledger::{Origin, Timer};
 use crate::limits::{LimitKey, LimitReached};
-use crate::runner::replay::Halt;
+use crate::runner::replay::{Halt, Replay};
 
 /// How far the guest's time may lag behind before a look at a clock is recorded. It bounds how many are.
 const LAG_MAX: Duration = Duration::from_secs(1);
@@ -158,6 +158,12 @@ impl Journal {
             };
         }
         if self.cx.is_record_only() {
+            // A run that was cut off may have waited for a time to come, which nobody knows of.
+            let recorded = self.cx.replay().map(Replay::recorded);
+            if recorded.is_some_and(|recorded| !recorded.has_end()) {
+                let ends = Halt::RecordEnds("a look at a clock".to_owned());
+                self.cx.halt(ends);
+            }
             return None;
         }
         let is_late = is_first && self.time.delay >= LAG_MAX;

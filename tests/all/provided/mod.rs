@@ -191,7 +191,7 @@ impl HostTool for Scripted {
 }
 
 /// A tool of that name and schema, and what it is called with.
-fn tool(
+pub(crate) fn tool(
     name: &str,
     effect: Effect,
     schema: &Value,

@@ -150,7 +150,7 @@ async fn a_run_inside_one_that_is_over_does_not_go_on_by_itself() {
         panic!("{recovered:?}");
     };
     assert_eq!(left.run_id.as_str(), child);
-    let Err(NotRestarted::Over(parent)) = &left.outcome else {
+    let Err(NotRestarted::Orphaned(parent)) = &left.outcome else {
         panic!("{left:?}");
     };
     assert_eq!(*parent, started.run_id);

@@ -2,4 +2,9 @@
 
 mod killable;
 mod kills;
+mod library;
+mod recovered;
 mod replay;
+mod resumed;
+mod streams;
+mod suspended;

@@ -370,6 +370,7 @@ async fn a_record_of_requests_is_followed_to_wherever_it_was_cut_off() {
     });
     let grant = server.net("/#GET,POST");
     let all = ["/a", "/close", "/bytes"].map(|path| server.url(path));
+    let mut recorded = 0;
     for input in [
         json!({ "verb": "http", "url": server.url("/a"), "method": "POST", "body": "x" }),
         json!({ "verb": "http_each", "urls": all }),
@@ -378,9 +379,11 @@ async fn a_record_of_requests_is_followed_to_wherever_it_was_cut_off() {
         json!({ "verb": "http_leave", "url": server.url("/a"), "drop": false }),
     ] {
         let ledger = bench.record(&input, &[&grant]).await;
-        let before = server.seen().len();
+        recorded += ledger.matches("\"http_call\"").count();
         check_prefixes(&bench, &ledger).await;
-        assert_eq!(server.seen().len(), before, "nothing is sent");
+        // One that the skill has left may come to the server later than the end of its run.
+        let sent = server.seen().len();
+        assert!(sent <= recorded, "{sent} of {recorded} were sent");
     }
 }
 
