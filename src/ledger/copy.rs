@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::create::create;
+use super::decision::binding;
 use super::error::StoreError;
 use super::event::Event;
 use super::payload::RunOrigin;
@@ -53,12 +54,25 @@ fn copy(
         Ok(())
     })?;
     started.repeated_events = Some(repeated);
+    let component = started.component_digest.clone();
     let (recorder, _) = create(shelf, run_id.clone(), started)?;
     source.each_before(until_seq, &mut |recalled| {
         if !is_repeated(&recalled) {
             return Ok(());
         }
-        let recalled = source.whole(recalled)?;
+        let mut recalled = source.whole(recalled)?;
+        if let Event::ApprovalRequest(request) = &mut recalled.event {
+            // Whoever answers it here answers it for this run.
+            let payload = request.payload.clone().unwrap_or_default();
+            let component = component.as_deref();
+            let binding = binding(
+                &run_id,
+                component,
+                request.prompt.as_str(),
+                payload.as_str(),
+            );
+            request.binding = Some(binding.to_string());
+        }
         let copied = recorder.record_as_of(recalled.time, recalled.origin, &recalled.event);
         copied.map_err(|source| StoreError::Record {
             run_id: run_id.clone(),

@@ -7,7 +7,7 @@
 mod record_only;
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -80,8 +80,8 @@ struct Cursor {
     step: usize,
     /// Calls that the guest has not made yet, by the number of their event.
     calls: BTreeMap<u64, Box<str>>,
-    /// Requests that it has not made yet.
-    requests: usize,
+    /// Requests that it has not made yet, likewise.
+    requests: BTreeSet<u64>,
     /// The step that was looked at last and, if it is one, the timer: a guest that waits for a time to come
     /// looks at the same one again and again.
     seen: Option<(u64, Option<(Timer, Timestamp)>)>,
@@ -105,12 +105,12 @@ impl Replay {
         let mut cursor = Cursor {
             step: 0,
             calls: BTreeMap::new(),
-            requests: 0,
+            requests: BTreeSet::new(),
             seen: None,
         };
         for (id, call) in recorded.calls() {
             if id.starts_with(HTTP_PREFIX) {
-                cursor.requests += 1;
+                cursor.requests.insert(call.seq());
             } else {
                 cursor.calls.insert(call.seq(), id.into());
             }
@@ -139,7 +139,7 @@ impl Replay {
     /// Whether everything on record has been done again.
     pub(super) fn is_over(&self) -> bool {
         let cursor = self.cursor();
-        cursor.calls.is_empty() && cursor.requests == 0 && self.next_step(&cursor).is_none()
+        cursor.calls.is_empty() && cursor.requests.is_empty() && self.next_step(&cursor).is_none()
     }
 
     /// Waits until the guest has done whatever is on record before the event numbered `seq`, its requests
@@ -169,7 +169,9 @@ impl Replay {
         let cursor = self.cursor();
         let step = self.next_step(&cursor).map(|place| place.seq);
         let call = cursor.calls.keys().next().copied();
-        let next = step.into_iter().chain(call).min().unwrap_or(u64::MAX);
+        let request = cursor.requests.first().copied();
+        let next = step.into_iter().chain(call).chain(request);
+        let next = next.min().unwrap_or(u64::MAX);
         let parts = self.recorded.parts().iter().zip(1..);
         let begun = parts.take_while(|(part, _)| part.seq < next);
         begun.last().map(|(part, number)| (number, *part))
@@ -314,7 +316,7 @@ impl Replay {
         let call = self.recorded.call(id)?;
         let mut cursor = self.cursor();
         if id.starts_with(HTTP_PREFIX) {
-            cursor.requests = cursor.requests.saturating_sub(1);
+            cursor.requests.remove(&call.seq());
         } else {
             cursor.calls.remove(&call.seq());
         }
@@ -394,5 +396,59 @@ impl Replay {
     /// A recorded answer, whole.
     pub(super) fn answer(&self, place: Place) -> Result<Recalled, Halt> {
         Ok(self.recorded.whole(self.recorded.read(place)?)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beyond, Replay};
+    use crate::clock::Clock;
+    use crate::config::Durability;
+    use crate::id::RunId;
+    use crate::ledger::{
+        Event, HttpCall, Origin, RunResumed, RunStarted, Store, StoreOptions, Timer,
+    };
+
+    #[tokio::test]
+    async fn a_guest_before_a_request_is_in_the_part_in_which_it_made_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions {
+            runs_dir: folder.path().to_owned(),
+            durability: Durability::Relaxed,
+            clock: Clock::system(),
+        });
+        let (store, run_id) = (store.unwrap(), RunId::generate());
+        let created = store.create(run_id.clone(), RunStarted::default());
+        let (recorder, _) = created.await.unwrap();
+        let call = HttpCall {
+            call_id: "http#1".to_owned(),
+            ..HttpCall::default()
+        };
+        let poll = Timer {
+            poll: Some(1),
+            ..Timer::default()
+        };
+        // The process was killed. It was made again in the second part, and waited for there.
+        let events: [Event; 4] = [
+            call.clone().into(),
+            RunResumed::default().into(),
+            call.into(),
+            poll.into(),
+        ];
+        for event in &events {
+            recorder.record(Origin::Host, event).unwrap();
+        }
+        let go_on = Beyond::GoOn {
+            retry_ambiguous: false,
+        };
+        let replay = Replay::new(store.recorded(&run_id).unwrap(), go_on);
+        let part = || replay.part().map(|(number, _)| number);
+        assert_eq!(part(), Some(1));
+        replay.claim("http#1").unwrap();
+        assert_eq!(part(), Some(2));
+        assert!(!replay.is_over());
+        let found = replay.timer("a poll", true, |timer| timer.poll == Some(1));
+        assert!(found.unwrap().is_some());
+        assert!(replay.is_over());
     }
 }

@@ -177,20 +177,35 @@ impl Runner {
         run_id: &RunId,
         options: ResumeOptions,
     ) -> Result<Dispatch, RunError> {
+        // In a task of its own: should the future be dropped meanwhile, what was taken up by then is dropped
+        // as a whole, and has an end.
+        let (runner, run_id) = (self.clone(), run_id.clone());
+        let begun = tokio::spawn(async move { runner.take_on(caller, &run_id, options).await });
+        begun.await.unwrap_or(Err(RunError::ShuttingDown))
+    }
+
+    async fn take_on(
+        &self,
+        caller: Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<Dispatch, RunError> {
         let inner = &self.0;
         let work = inner.work.token();
         let asked = inner.clock.stopwatch();
         if self.is_shutting_down() {
             return Err(RunError::ShuttingDown);
         }
-        let taken_up = self.take_up(run_id, &options).await?;
         let TakenUp {
             recorder,
             recorded,
             started,
             origin,
             seed,
-        } = taken_up;
+        } = self.take_up(run_id, &options).await?;
+        let again = || Opened::again(recorder.clone(), inner.shutdown.clone(), work.clone());
+        // A new ledger of which nothing comes has an end, so that it is not carried on later.
+        let copied = options.from_node.is_some().then(again);
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let mut profile = inner.executor.profile(&skill, &options.terms)?;
@@ -198,11 +213,7 @@ impl Runner {
         check_grants(run_id, &started, &options.terms, &profile)?;
         profile.environment = environment(&started, &profile);
         let caller = caller.of_recorded(started.parent_run_id.clone());
-        let admit = match options.reason {
-            ResumeReason::Asked | ResumeReason::Parent => Admit::IfThereIsRoom,
-            ResumeReason::Restart | ResumeReason::Decided => Admit::Always,
-        };
-        let ticket = self.admit(&caller, &profile, admit)?;
+        let ticket = self.admit(&caller, &profile, admit(options.reason))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
@@ -210,7 +221,7 @@ impl Runner {
         let beyond = Beyond::GoOn {
             retry_ambiguous: options.retry_ambiguous,
         };
-        let opened = Opened::again(recorder.clone(), inner.shutdown.clone(), work);
+        let opened = copied.unwrap_or_else(again);
         let started_at = origin.started_at;
         Ok(Dispatch {
             cx: RunContext::new(
@@ -318,6 +329,14 @@ async fn record_resumed(
             run_id: recorder.run_id().clone(),
             source,
         })
+}
+
+/// Nobody is there to be told that there is no room for a run that goes on by itself.
+fn admit(reason: ResumeReason) -> Admit {
+    match reason {
+        ResumeReason::Asked | ResumeReason::Parent => Admit::IfThereIsRoom,
+        ResumeReason::Restart | ResumeReason::Decided => Admit::Always,
+    }
 }
 
 fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::context::Caller;
+use super::context::{Caller, RunContext};
 use super::error::{ResumeError, RunError};
 use super::resume::ResumeOptions;
 use super::{Dispatch, RunOutcome, Runner};
@@ -135,15 +135,41 @@ pub(super) enum Woken {
 }
 
 /// A run that waits in its ledger alone. Should the wait be given up, the run is recorded as cancelled.
-struct Suspended {
+pub(super) struct Suspended {
     runner: Runner,
     run_id: RunId,
+    /// The run that it is inside of. If that one is to go on later, so is this one.
+    above: Option<RunContext>,
     is_over: bool,
+}
+
+impl Suspended {
+    /// A run inside `above`, which waits for it.
+    pub(super) fn inside(above: &RunContext, run_id: &RunId) -> Self {
+        Self {
+            runner: above.runner().clone(),
+            run_id: run_id.clone(),
+            above: Some(above.clone()),
+            is_over: false,
+        }
+    }
+
+    /// What it was suspended for has come.
+    pub(super) fn end(mut self) {
+        self.is_over = true;
+    }
+
+    fn goes_on(&self) -> bool {
+        let above = self.above.as_ref();
+        self.is_over
+            || self.runner.is_shutting_down()
+            || above.is_some_and(|above| above.halt_reason().is_some())
+    }
 }
 
 impl Drop for Suspended {
     fn drop(&mut self) {
-        if self.is_over || self.runner.is_shutting_down() {
+        if self.goes_on() {
             return;
         }
         let (store, run_id) = (self.runner.store().clone(), self.run_id.clone());
@@ -211,6 +237,7 @@ impl Runner {
         let mut suspended = Suspended {
             runner: self.clone(),
             run_id: run_id.clone(),
+            above: None,
             is_over: false,
         };
         let woken = self.0.waiting.wait(gates, self.store(), self.clock());

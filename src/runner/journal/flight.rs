@@ -127,6 +127,7 @@ impl Journal {
     /// nothing else goes on in it.
     pub(super) async fn rest(&self, call: &InFlight, gates: &[Gate]) {
         call.rest(gates.to_vec());
+        let _not_wall_time = self.cx.budget().pause();
         let (store, clock) = (self.cx.runner().store(), self.cx.runner().clock());
         loop {
             // Made before the looks, so that nothing between the two is missed.

@@ -72,13 +72,12 @@ impl Journal {
             return Ok(None);
         };
         let recorded = replay.recorded().call(&id.call_id);
-        // The guest has it when it had it then, and not before: what it did meanwhile, it does first. One
-        // that is not on record was not made by the end of that.
-        let until = recorded.map(|recorded| recorded.result.or(recorded.denied));
-        let until = until.map_or(Some(u64::MAX), |place| place.map(|place| place.seq));
-        if let Some(seq) = until {
-            replay.comes_to(seq).await;
-        }
+        // The guest has it when it had it then, and not before: what it did meanwhile, it does first. What
+        // is not on record had not come by the end of that.
+        let until = recorded.and_then(|recorded| recorded.result.or(recorded.denied));
+        replay
+            .comes_to(until.map_or(u64::MAX, |place| place.seq))
+            .await;
         if recorded.is_none() && replay.is_record_only() && replay.recorded().has_end() {
             // The run ended before it was sent. Should it be waited for now, that wait is on no record.
             return std::future::pending().await;

@@ -11,7 +11,8 @@ use crate::ledger::{self, CallFailure, CallKind, Effect, Event, Head, Json, Stor
 use crate::outcome::OutcomeCode;
 use crate::runner::replay::Halt;
 use crate::runner::resume::Inside;
-use crate::runner::{Caller, JsonObject, RunError, RunOutcome, StartOptions, Terms};
+use crate::runner::suspend::Suspended;
+use crate::runner::{Caller, JsonObject, RunContext, RunError, RunOutcome, StartOptions, Terms};
 
 impl Journal {
     pub(super) async fn skill(
@@ -191,21 +192,21 @@ impl Journal {
         };
         let runner = self.cx.runner();
         loop {
-            let (caller, options) = (Caller::within(&self.cx), options.clone());
-            let started = match runner.store().summary(child) {
-                Err(StoreError::NotFound { .. }) => runner.start(caller, options).await?,
-                // It is there already: it was suspended, or this run was cut off.
-                _ => {
-                    let resumed = runner.resume_inside(caller, child, &self.cx, options);
-                    match resumed.await? {
-                        Inside::GoesOn(started) => *started,
-                        Inside::Ended(outcome) => return outcome,
-                    }
-                }
+            // In a task of its own: if this run stops meanwhile, to go on later, the other goes on till then.
+            let begun = tokio::spawn(begin_inside(
+                self.cx.clone(),
+                child.clone(),
+                options.clone(),
+            ));
+            let started = match begun.await.unwrap_or(Err(RunError::ShuttingDown))? {
+                Inside::GoesOn(started) => *started,
+                Inside::Ended(outcome) => return outcome,
             };
             match started.handle.wait().await {
                 Err(RunError::Suspended { gates, .. }) if !runner.is_shutting_down() => {
+                    let suspended = Suspended::inside(&self.cx, child);
                     self.rest(in_flight, &gates).await;
+                    suspended.end();
                 }
                 ended => return ended,
             }
@@ -222,6 +223,23 @@ impl Journal {
                 summary.ok().map(|summary| summary.head)
             }
         }
+    }
+}
+
+/// Begins a run inside another, or goes on with it.
+async fn begin_inside(
+    cx: RunContext,
+    child: RunId,
+    options: StartOptions,
+) -> Result<Inside, RunError> {
+    let (runner, caller) = (cx.runner(), Caller::within(&cx));
+    match runner.store().summary(&child) {
+        Err(StoreError::NotFound { .. }) => {
+            let started = runner.start(caller, options).await?;
+            Ok(Inside::GoesOn(Box::new(started)))
+        }
+        // It is there already: it was suspended, or the run that it is inside of was cut off.
+        _ => runner.resume_inside(caller, &child, &cx, options).await,
     }
 }
 

@@ -4,6 +4,7 @@
 mod approvals;
 mod models;
 mod skills;
+mod suspended;
 mod tools;
 
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use skillrun::call::{Effect, ToolAnswer, ToolDefinition};
+use skillrun::capability::Capability;
 use skillrun::clock::Clock;
-use skillrun::config::{Admission, ApprovalPolicy, Approvals, Durability, OnTimeout};
+use skillrun::config::{Admission, ApprovalPolicy, Approvals, Durability, Grants, OnTimeout};
 use skillrun::ledger::{Store, StoreOptions};
 use skillrun::limits::LimitOverrides;
 use skillrun::models::Models;
@@ -42,6 +44,8 @@ struct Parts {
     on_timeout: OnTimeout,
     suspend_after_ms: u64,
     nested_max: usize,
+    /// What every skill asks for and gets; with nothing here, the caller alone grants.
+    granted_to_all: &'static [&'static str],
 }
 
 impl Default for Parts {
@@ -53,6 +57,7 @@ impl Default for Parts {
             on_timeout: OnTimeout::Reject,
             suspend_after_ms: Approvals::default().suspend_after_ms,
             nested_max: 16,
+            granted_to_all: &[],
         }
     }
 }
@@ -60,7 +65,14 @@ impl Default for Parts {
 impl Bench {
     fn new(grants: &[&str], parts: Parts) -> Self {
         let folder = TempDir::new().unwrap();
-        let skill = |guest: &Guest| Skill::from_wasm(guest.wasm.as_ref()).unwrap();
+        let granted = parts.granted_to_all.iter();
+        let granted: Vec<Capability> = granted.map(|grant| grant.parse().unwrap()).collect();
+        let skill = |guest: &Guest| {
+            let mut skill = Skill::from_wasm(guest.wasm.as_ref()).unwrap();
+            skill.is_bare = granted.is_empty();
+            skill.manifest.capabilities.clone_from(&granted);
+            skill
+        };
         let registry = Registry::of([&PROBE, &GREET, &HANDOFF].map(skill));
         let store = Store::open(StoreOptions {
             runs_dir: folder.path().join("runs"),
@@ -80,6 +92,10 @@ impl Bench {
                 suspend_after_ms: parts.suspend_after_ms,
                 policy: ApprovalPolicy::Ask,
                 on_timeout: parts.on_timeout,
+            },
+            grants: Grants {
+                every_skill: granted.clone(),
+                ..Grants::default()
             },
             ..SkillExecutorOptions::new(registry, parts.clock.clone())
         });
