@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skillrun_sdk::{SkillError, log};
 use skillrun_sdk::bindings::skillrun::skill::types::HostError;
 use skillrun_sdk::bindings::skillrun::skill::{approval, handoff, llm, tools};
+use skillrun_sdk::{SkillError, log};
 
 /// One call, with everything about it said.
 #[derive(Deserialize)]
