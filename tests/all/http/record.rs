@@ -26,10 +26,15 @@ fn a_request_and_its_response_are_on_record_in_full() {
         .iter()
         .map(|event| event["type"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        kinds,
-        ["run_started", "http_call", "http_result", "run_completed"]
-    );
+    // That the guest waited for the response is on record too.
+    let expected = [
+        "run_started",
+        "http_call",
+        "http_result",
+        "timer",
+        "run_completed",
+    ];
+    assert_eq!(kinds, expected);
     assert!(events.iter().all(|event| event["source"] == "host"));
     let (call, result) = (&events[1]["payload"], &events[2]["payload"]);
     assert_eq!(
