@@ -1,11 +1,12 @@
 //! What it costs that runs can go on.
 //!
 //! A run of 10,000 calls of a tool that is done again from its ledger, beside reading the same ledger line by
-//! line; the memory of runs that wait for people; and the time from an answer to the end of the run that
-//! waited for it, alone and among all those others. `cargo bench --bench resume`, with `replay` or `waiting`
+//! line; what it costs that its calls are on record, beside a host that answers and keeps nothing; the memory of runs that wait for people; and the time from an answer to the end of the run that
+//! waited for it, alone and among all those others. `cargo bench --bench resume`, with `replay`, `journal` or `waiting`
 //! behind `--` for one part alone.
 #![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
+mod journal;
 mod place;
 mod replay;
 mod waiting;
@@ -24,6 +25,9 @@ fn main() -> Result<()> {
     let wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
     if wanted("replay") {
         replay::beside_reading()?;
+    }
+    if wanted("journal") {
+        journal::on_and_off()?;
     }
     if wanted("waiting") {
         waiting::costs()?;
