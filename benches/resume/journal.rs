@@ -203,7 +203,8 @@ pub(crate) fn on_and_off() -> Result<()> {
         Ok(ms_since(start))
     };
     // The component is compiled by the first of each.
-    (off()?, on()?);
+    off()?;
+    on()?;
     let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (off, on) = (off()?, on()?);
