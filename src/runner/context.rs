@@ -1,7 +1,7 @@
 //! The run that code is part of: passed explicitly, and in scope for code below that has no way to be
 //! passed anything.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,21 @@ pub(super) struct Beginning {
     pub(super) replay: Option<Replay>,
 }
 
+/// A context that may be gone: it keeps no ledger open.
+#[derive(Default)]
+pub(super) struct WeakContext(Weak<Inner>);
+
+impl WeakContext {
+    pub(super) fn upgrade(&self) -> Option<RunContext> {
+        self.0.upgrade().map(RunContext)
+    }
+}
+
 impl RunContext {
+    pub(super) fn downgrade(&self) -> WeakContext {
+        WeakContext(Arc::downgrade(&self.0))
+    }
+
     pub(super) fn new(
         runner: Runner,
         recorder: Recorder,

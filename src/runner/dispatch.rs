@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,6 +14,7 @@ use super::context::RunContext;
 use super::error::RunError;
 use super::executor::Executor;
 use super::json_object::JsonObject;
+use super::live::LivePart;
 use super::resume::ResumeOptions;
 use super::suspend::Woken;
 use super::terminal::{Ended, Opened, Terminal};
@@ -23,6 +25,10 @@ use crate::outcome::OutcomeCode;
 
 /// A run whose first event is durable and whose work has not begun.
 pub(super) struct Dispatch {
+    /// Lets the run be found by its id.
+    pub(super) live: Arc<LivePart>,
+    /// Who carries it out.
+    pub(super) executor: Arc<dyn Executor>,
     pub(super) cx: RunContext,
     pub(super) opened: Opened,
     pub(super) started_at: Timestamp,
@@ -41,11 +47,12 @@ impl Dispatch {
     /// Does the work and records how it ended, before it returns. Should the future be dropped, the run
     /// is recorded as cancelled. A run that waits for people for long is suspended meanwhile, with nothing
     /// kept of it but what it waits for; one inside another is so together with that one.
-    pub(super) async fn carry_out(self, executor: &dyn Executor) -> Result<RunOutcome, RunError> {
+    pub(super) async fn carry_out(self) -> Result<RunOutcome, RunError> {
         let runner = self.cx.runner().clone();
         let (caller, again) = (self.cx.caller().clone(), self.again.clone());
+        let _live = Arc::clone(&self.live);
         // On the heap, so that waiting takes no room for working.
-        let mut ended = Box::pin(self.work(executor)).await;
+        let mut ended = Box::pin(self.work()).await;
         while let Err(RunError::Suspended { run_id, gates }) = ended {
             if caller.budget().is_some() || runner.is_shutting_down() {
                 return Err(RunError::Suspended { run_id, gates });
@@ -56,15 +63,17 @@ impl Dispatch {
             };
             let decided = Box::pin(runner.when_decided(caller.clone(), run_id, &gates, again));
             ended = match decided.await? {
-                Woken::GoesOn(dispatch) => Box::pin(dispatch.work(executor)).await,
+                Woken::GoesOn(dispatch) => Box::pin(dispatch.work()).await,
                 Woken::Ended(ended) => return ended,
             };
         }
         ended
     }
 
-    async fn work(self, executor: &dyn Executor) -> Result<RunOutcome, RunError> {
+    async fn work(self) -> Result<RunOutcome, RunError> {
         let Self {
+            live: _live,
+            executor,
             cx,
             opened,
             started_at,
@@ -82,7 +91,7 @@ impl Dispatch {
         let work = async {
             let _place = ticket.redeem().await;
             admitted_micros = Some(asked.elapsed_micros());
-            call(&cx, executor, &skill, input).await
+            call(&cx, &*executor, &skill, input).await
         };
         let ended = tokio::select! {
             biased;

@@ -12,6 +12,7 @@ mod error;
 mod executor;
 mod journal;
 mod json_object;
+mod live;
 mod protected;
 mod recovery;
 mod replay;
@@ -21,7 +22,7 @@ mod suspend;
 mod terminal;
 mod tool_result;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rand::Rng;
@@ -47,6 +48,7 @@ pub use tool_result::{ContentBlock, ToolCallResult};
 use self::admission::{Admission, Ticket};
 use self::context::Beginning;
 use self::dispatch::Dispatch;
+use self::live::LiveRuns;
 use self::suspend::WaitingRoom;
 use self::terminal::Opened;
 use crate::clock::{Clock, Timestamp};
@@ -190,12 +192,13 @@ pub struct Runner(Arc<Inner>);
 
 struct Inner {
     store: Store,
-    executor: Arc<dyn Executor>,
+    executor: RwLock<Arc<dyn Executor>>,
     admission: Admission,
     clock: Clock,
     shutdown: CancellationToken,
     work: TaskTracker,
     waiting: Arc<WaitingRoom>,
+    live: Arc<LiveRuns>,
 }
 
 impl Runner {
@@ -203,18 +206,35 @@ impl Runner {
     pub fn new(options: RunnerOptions) -> Self {
         Self(Arc::new(Inner {
             store: options.store,
-            executor: options.executor,
+            executor: RwLock::new(options.executor),
             admission: Admission::new(options.admission),
             clock: options.clock,
             shutdown: CancellationToken::new(),
             work: TaskTracker::new(),
             waiting: Arc::default(),
+            live: Arc::default(),
         }))
     }
 
     /// Where time comes from.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Who carries runs out from now on.
+    pub fn executor(&self) -> Arc<dyn Executor> {
+        let executor = self.0.executor.read();
+        Arc::clone(&executor.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets another one carry out the runs that begin, or go on, from now on. Those that have begun stay with
+    /// the one that they began with.
+    pub fn replace_executor(&self, executor: Arc<dyn Executor>) {
+        let held = self.0.executor.write();
+        let before =
+            std::mem::replace(&mut *held.unwrap_or_else(PoisonError::into_inner), executor);
+        // Dropping an engine takes a while, during which nobody should have to wait for the lock.
+        drop(before);
     }
 
     /// The store that the ledgers are in.
@@ -229,7 +249,7 @@ impl Runner {
     /// The run was refused before anything was written, or it is on record and has no answer.
     pub async fn run(&self, caller: Caller, options: StartOptions) -> Result<RunOutcome, RunError> {
         let dispatch = self.begin(caller, options).await?;
-        dispatch.carry_out(&*self.0.executor).await
+        dispatch.carry_out().await
     }
 
     /// Starts a run and returns once its first event is durable, so that its id can be given away at
@@ -247,8 +267,7 @@ impl Runner {
     fn carry_on(&self, dispatch: Dispatch) -> Started {
         let (run_id, started_at) = (dispatch.cx.run_id().clone(), dispatch.started_at);
         let cancellation = dispatch.cx.caller().cancellation().clone();
-        let executor = Arc::clone(&self.0.executor);
-        let work = async move { dispatch.carry_out(&*executor).await };
+        let work = dispatch.carry_out();
         Started {
             run_id,
             started_at,
@@ -287,7 +306,8 @@ impl Runner {
         if self.is_shutting_down() {
             return Err(RunError::ShuttingDown);
         }
-        let profile = inner.executor.profile(&options.skill, &options.terms)?;
+        let executor = self.executor();
+        let profile = executor.profile(&options.skill, &options.terms)?;
         let caller = caller.of_one_run();
         let ticket = self.admit(&caller, &profile, Admit::IfThereIsRoom)?;
         let mut seed = Seed::default();
@@ -305,24 +325,27 @@ impl Runner {
         )
         .await
         .map_err(|source| RunError::NoLedger { run_id, source })?;
-        Ok(Dispatch {
-            cx: RunContext::new(
-                self.clone(),
-                recorder,
-                caller,
-                profile,
-                Beginning {
-                    seed,
-                    origin: RunOrigin {
-                        run_id: origin_id,
-                        started_at: appended.time,
-                    },
-                    began_at: appended.time,
-                    wall_time,
-                    deadline: options.deadline,
-                    replay: None,
+        let cx = RunContext::new(
+            self.clone(),
+            recorder,
+            caller,
+            profile,
+            Beginning {
+                seed,
+                origin: RunOrigin {
+                    run_id: origin_id,
+                    started_at: appended.time,
                 },
-            ),
+                began_at: appended.time,
+                wall_time,
+                deadline: options.deadline,
+                replay: None,
+            },
+        );
+        Ok(Dispatch {
+            live: inner.live.enter(&cx),
+            executor,
+            cx,
             opened,
             started_at: appended.time,
             ticket,

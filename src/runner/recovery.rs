@@ -164,10 +164,12 @@ impl Runner {
             ..ResumeOptions::default()
         };
         let (runner, id) = (self.clone(), run_id.clone());
+        let live = self.0.live.enter_suspended(run_id, &cancellation);
         let work = async move {
+            let _live = live;
             let decided = Box::pin(runner.when_decided(caller, id, &gates, options));
             match decided.await? {
-                Woken::GoesOn(dispatch) => dispatch.carry_out(&*runner.0.executor).await,
+                Woken::GoesOn(dispatch) => dispatch.carry_out().await,
                 Woken::Ended(ended) => ended,
             }
         };
@@ -194,7 +196,7 @@ impl Runner {
         let store = self.store();
         let recorded = store.recorded(run_id)?;
         let (started, _) = recorded.started()?;
-        let profile = self.0.executor.profile(&started.skill, &Terms::default());
+        let profile = self.executor().profile(&started.skill, &Terms::default());
         let rejects =
             profile.is_ok_and(|profile| profile.approvals.on_timeout == OnTimeout::Reject);
         for gate in store.gates(run_id)? {

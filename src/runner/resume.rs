@@ -89,7 +89,7 @@ impl Runner {
     ) -> Result<RunOutcome, RunError> {
         let dispatch = self.begin_again(caller.of_one_run(), run_id, options);
         let dispatch = dispatch.await?;
-        dispatch.carry_out(&*self.0.executor).await
+        dispatch.carry_out().await
     }
 
     /// As [`Runner::resume`], and returns once `run_resumed` is durable, as [`Runner::start`] does.
@@ -208,7 +208,8 @@ impl Runner {
         let copied = options.from_node.is_some().then(again);
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
-        let mut profile = inner.executor.profile(&skill, &options.terms)?;
+        let executor = self.executor();
+        let mut profile = executor.profile(&skill, &options.terms)?;
         check_component(run_id, &skill, &started, &profile)?;
         check_grants(run_id, &started, &options.terms, &profile)?;
         profile.environment = environment(&started, &profile);
@@ -223,21 +224,24 @@ impl Runner {
         };
         let opened = copied.unwrap_or_else(again);
         let started_at = origin.started_at;
+        let cx = RunContext::new(
+            self.clone(),
+            recorder,
+            caller,
+            profile,
+            Beginning {
+                seed,
+                origin,
+                began_at: appended.time,
+                wall_time: Duration::from_millis(wall_time_ms),
+                deadline: options.deadline,
+                replay: Some(Replay::new(recorded, beyond)),
+            },
+        );
         Ok(Dispatch {
-            cx: RunContext::new(
-                self.clone(),
-                recorder,
-                caller,
-                profile,
-                Beginning {
-                    seed,
-                    origin,
-                    began_at: appended.time,
-                    wall_time: Duration::from_millis(wall_time_ms),
-                    deadline: options.deadline,
-                    replay: Some(Replay::new(recorded, beyond)),
-                },
-            ),
+            live: inner.live.enter(&cx),
+            executor,
+            cx,
             opened,
             started_at,
             ticket,
@@ -277,7 +281,7 @@ impl Runner {
                 let (started, _) = recorded.started().map_err(failed)?;
                 let skill = skill.unwrap_or_else(|| started.skill.clone());
                 // Before a ledger is made of which nothing will come.
-                if let Ok(profile) = self.0.executor.profile(&skill, &options.terms) {
+                if let Ok(profile) = self.executor().profile(&skill, &options.terms) {
                     check_component(run_id, &skill, &started, &profile)?;
                     check_grants(run_id, &started, &options.terms, &profile)?;
                 }

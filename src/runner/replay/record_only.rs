@@ -63,10 +63,11 @@ impl Runner {
             mut report,
         } = self.again(recorded, &options)?;
         let ticket = self.admit(&Caller::new(), cx.profile(), Admit::IfThereIsRoom)?;
+        let executor = self.executor();
         let work = async {
             let _place = ticket.redeem().await;
             // Also where the skill has another name now, its guest knows the one that it had.
-            call(&cx, &*inner.executor, &started.skill, input).await
+            call(&cx, &*executor, &started.skill, input).await
         };
         let ended = tokio::select! {
             biased;
@@ -149,7 +150,7 @@ impl Runner {
             what,
             problem,
         };
-        let executor = &self.0.executor;
+        let executor = self.executor();
         let skill = options.skill.as_ref().unwrap_or(&started.skill);
         let here = executor.profile(skill, &Terms::default());
         let here = here.map_err(RunError::from)?;
