@@ -7,6 +7,7 @@ mod file;
 mod mcp_server;
 mod model;
 mod secret;
+mod serve;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -26,6 +27,7 @@ pub use model::{
 };
 pub(crate) use secret::is_shown_secret;
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
+pub use serve::{Serve, TOKEN_BYTES_MIN, Token, TokenSource};
 
 /// The environment variable that names the home folder.
 pub const HOME_VARIABLE: &str = "SKILLRUN_HOME";
@@ -84,6 +86,8 @@ pub struct Config {
     pub model_providers: BTreeMap<String, ModelProviderSettings>,
     /// What the operator calls models.
     pub model_aliases: BTreeMap<String, ModelAlias>,
+    /// The HTTP surface.
+    pub serve: Serve,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -472,6 +476,18 @@ pub enum ConfigError {
         #[source]
         problem: SecretError,
     },
+    /// The token of the HTTP surface has no value.
+    #[error("cannot use the token of serve of {CONFIG_FILE}")]
+    Token {
+        /// Why not.
+        #[source]
+        problem: SecretError,
+    },
+    /// The token of the HTTP surface is none.
+    #[error(
+        "malformed token of serve of {CONFIG_FILE}: expected at least {TOKEN_BYTES_MIN} printable characters without spaces"
+    )]
+    TokenMalformed,
     /// The file of certificates has none, or something that is none.
     #[error("malformed http.ca_file {}: expected certificates in PEM form", path.display())]
     NoCertificates {
@@ -554,6 +570,16 @@ pub enum ConfigProblem {
         key: String,
         /// What should stand there.
         expected: String,
+    },
+    /// A setting of the HTTP surface that cannot be used.
+    #[error("line {line}: {key}: expected {expected}")]
+    Serve {
+        /// The line of the value, from 1.
+        line: usize,
+        /// The key.
+        key: &'static str,
+        /// What should stand there.
+        expected: &'static str,
     },
     /// A server that cannot be used.
     #[error("line {line}: {key}: expected {expected}")]

@@ -59,6 +59,9 @@
 //! `cli` brings the command line; `server` and `mcp` are named for the HTTP and MCP surfaces and add
 //! nothing yet. The library builds without any of them.
 
+#[cfg(feature = "server")]
+pub mod api;
+pub mod assembly;
 pub mod call;
 pub mod capability;
 pub mod clock;
@@ -78,3 +81,5 @@ pub mod tools;
 
 #[cfg(feature = "cli")]
 pub mod cli;
+
+pub use assembly::Skillrun;

@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Install, list, check and remove skills.
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// Take runs over HTTP until told to stop.
+    #[cfg(feature = "server")]
+    Serve(ServeArgs),
     /// Make a project for a new skill, with an SDK, tests and all that it takes to build it.
     New(NewArgs),
     /// Build the skill of a project into its folder dist, and check it.
@@ -56,6 +59,14 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+}
+
+#[cfg(feature = "server")]
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The address and port to listen on, instead of that of serve.listen; port 0 is any that is free.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Args)]

@@ -63,6 +63,15 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
         return commands::kit::new(args, printer);
     }
     let config = Config::load(&home)?;
+    #[cfg(feature = "server")]
+    if let Command::Serve(args) = cli.command {
+        // Many runs at once: more than one thread.
+        let runtime = crate::runner::runtime_builder().build();
+        let runtime = runtime.context("cannot start the runtime")?;
+        let exit = runtime.block_on(commands::serve::serve(args, config, printer));
+        runtime.shutdown_background();
+        return exit;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -72,6 +81,8 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
+            #[cfg(feature = "server")]
+            Command::Serve(args) => commands::serve::serve(args, config, printer).await,
             Command::New(args) => commands::kit::new(&args, printer),
             Command::Build(args) => commands::kit::build(&args, &config, printer).await,
             Command::Test(args) => commands::kit::test(&args, &config, printer).await,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::mcp_server::{self, McpServerSection};
 use super::model::{Aliases, Providers, Reader};
+use super::serve::{self, ServeSection};
 use super::{
     Admission, ApprovalPolicy, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability,
     Grants, Http, Loading, OnRestart, OnTimeout, Recovery, SecretSource, SkillSettings,
@@ -61,6 +62,7 @@ struct File {
     approvals: ApprovalsSection,
     model_providers: Providers,
     model_aliases: Aliases,
+    serve: ServeSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,6 +160,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         recovery: place.recovery(&file.runs)?,
         model_providers,
         model_aliases,
+        serve: serve::settings(&place, file.serve)?,
     })
 }
 
@@ -172,7 +175,7 @@ impl Place<'_> {
     }
 
     /// A number, or its default when it is not there.
-    fn number(
+    pub(super) fn number(
         &self,
         key: &'static str,
         value: &Number,

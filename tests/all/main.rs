@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 #![cfg(test)]
 
+mod api;
 mod archives;
 mod cli;
 mod cost;

@@ -9,5 +9,7 @@ pub(super) mod replay;
 mod resume;
 pub(super) mod run;
 pub(super) mod runs;
+#[cfg(feature = "server")]
+pub(super) mod serve;
 pub(super) mod skills;
 mod upkeep;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::runs::record;
+use crate::assembly::Providers;
 use crate::cli::args::ReplayArgs;
-use crate::cli::assemble::{self, Outside};
+use crate::cli::assemble;
 use crate::cli::display::message;
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
@@ -75,7 +76,7 @@ pub(crate) async fn replay(
         None => skill_source::installed(&recorded.started()?.0.skill, &[], config)?,
     };
     // Nobody is reached, so that no key is read and no server known.
-    let executor = assemble::executor(source.registry, config, &clock, Outside::default())?;
+    let executor = assemble::executor(source.registry, config, &clock, Providers::default())?;
     let runner = Runner::new(RunnerOptions {
         store,
         executor: Arc::new(executor),

@@ -98,6 +98,10 @@ const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        module: "assembly",
+        forbidden: &["api", "mcp", "cli", "wasmtime", "axum", "rmcp", "clap"],
+    },
+    Rule {
         module: "runtime",
         forbidden: &[
             "executor", "api", "mcp", "cli", "wasmtime", "axum", "rmcp", "clap",

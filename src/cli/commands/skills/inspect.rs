@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Row;
+use crate::assembly::Providers;
 use crate::capability::{Capability, Policy};
 use crate::cli::display::{json, message, shown};
 use crate::cli::exit::{Exit, Refused};
@@ -61,7 +62,7 @@ pub(super) async fn inspect(
         registry.clone(),
         config,
         &Clock::system(),
-        assemble::Outside::default(),
+        Providers::default(),
     )?;
     let profile = executor.profile(name, &Terms::default())?;
     let descriptor = match registry.get(name) {

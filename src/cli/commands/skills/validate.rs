@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::assembly::Providers;
 use crate::cli::display::message;
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -64,7 +65,7 @@ pub(crate) async fn unloadable(path: &Path, config: &Config) -> anyhow::Result<O
         Registry::of([skill]),
         config,
         &Clock::system(),
-        assemble::Outside::default(),
+        Providers::default(),
     )?;
     Ok(executor.describe(&name).await.err().map(|error| Found {
         severity: Severity::Error,

@@ -1,0 +1,138 @@
+//! Who may ask at all: the host that a request names, where it comes from, and the token that it brings.
+
+use std::net::IpAddr;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq as _;
+
+use super::Api;
+use super::problem::{Problem, ProblemCode};
+
+/// Who sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Somebody who can reach this port.
+    Anybody,
+    /// Somebody who brought a token.
+    Trusted,
+}
+
+/// Routes that need no token: they say nothing but that the process is there and well.
+const OPEN_ROUTES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Refuses whoever may not ask.
+pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    match api.caller(&request) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Api {
+    fn caller(&self, request: &Request) -> Result<Caller, Problem> {
+        self.check_host(request)?;
+        self.check_origin(request.headers())?;
+        let is_open = OPEN_ROUTES.contains(&request.uri().path());
+        if self.0.tokens.is_empty() {
+            return Ok(Caller::Anybody);
+        }
+        match bearer(request.headers()) {
+            Some(token) if self.is_token(token) => Ok(Caller::Trusted),
+            None if is_open => Ok(Caller::Anybody),
+            given => Err(Problem::new(
+                ProblemCode::Unauthorized,
+                match given {
+                    None => "expected the header field Authorization: Bearer TOKEN",
+                    Some(_) => "the token is not the one that is configured",
+                },
+            )
+            .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        }
+    }
+
+    /// In a time that does not say how much of it was right.
+    fn is_token(&self, given: &str) -> bool {
+        let given = given.as_bytes();
+        let tokens = self.0.tokens.iter();
+        let found = tokens.fold(0, |found, token| {
+            found | token.value().as_bytes().ct_eq(given).unwrap_u8()
+        });
+        found == 1
+    }
+
+    /// A page whose name is made to lead to this machine names its own host, which is not this one.
+    fn check_host(&self, request: &Request) -> Result<(), Problem> {
+        let mut named = request.headers().get_all(HOST).iter();
+        let refused = |what: String| {
+            let hint = "serve.hosts names further hosts that may be asked for";
+            Problem::new(ProblemCode::ForbiddenHost, what).with_hint(hint)
+        };
+        let (Some(host), None) = (named.next(), named.next()) else {
+            return Err(refused("expected one header field Host".to_owned()));
+        };
+        let authority = host
+            .to_str()
+            .ok()
+            .and_then(|host| host.parse::<Authority>().ok());
+        let authority = authority.filter(|authority| !authority.as_str().contains('@'));
+        let authority =
+            authority.ok_or_else(|| refused("the header field Host is none".to_owned()))?;
+        let in_target = request.uri().authority();
+        let is_one = in_target.is_none_or(|target| *target == authority);
+        if is_one && self.is_host(authority.host()) {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "host {:?} is not one of this process",
+            authority.host()
+        )))
+    }
+
+    fn is_host(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let listen = self.settings().listen.ip();
+        let is_own = bare.parse::<IpAddr>().is_ok_and(|address| {
+            address == listen
+                || address.is_loopback() && (listen.is_loopback() || listen.is_unspecified())
+        });
+        is_own
+            || host == "localhost"
+            || self
+                .settings()
+                .hosts
+                .iter()
+                .any(|allowed| *allowed == host || allowed == bare)
+    }
+
+    /// A browser says which page a request is from. Whoever sends none is no page.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        for origin in headers.get_all(ORIGIN) {
+            let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+            let is_own =
+                host.is_some_and(|host| text == format!("http://{host}").to_ascii_lowercase());
+            if !is_own && !self.settings().origins.contains(&text) {
+                let detail = format!("origin {text:?} is not allowed");
+                let hint = "serve.origins names further origins that may send requests";
+                return Err(Problem::new(ProblemCode::ForbiddenOrigin, detail).with_hint(hint));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

@@ -1,0 +1,91 @@
+//! What is done to every request and every response: an id, a line in the log, and a document for each problem.
+
+use std::any::Any;
+
+use axum::extract::Request;
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use super::problem::{PROBLEM_JSON, Problem, ProblemCode};
+
+/// The header field with the id of a request, in the response and, if the caller has one, in the request.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Bytes of an id that a caller may give a request. Protects the log.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The id of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+impl RequestId {
+    fn of(request: &Request) -> Self {
+        let given = request.headers().get(REQUEST_ID);
+        let given = given.and_then(|value| value.to_str().ok());
+        let is_id = |id: &&str| {
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len())
+                && id.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let id = given.filter(is_id).map(str::to_owned);
+        Self(id.unwrap_or_else(|| Uuid::now_v7().to_string()))
+    }
+}
+
+/// The outermost layer.
+pub(crate) async fn answer(mut request: Request, next: Next) -> Response {
+    let id = RequestId::of(&request);
+    let span = tracing::info_span!("request", id = id.0, method = %request.method(), path = request.uri().path());
+    request.extensions_mut().insert(id.clone());
+    let mut response = next.run(request).instrument(span).await;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        response = with_document(response, &id.0);
+    }
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id.0) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The response as a problem document, unless it is one.
+fn with_document(mut response: Response, request_id: &str) -> Response {
+    let problem = response.extensions_mut().remove::<Problem>();
+    let problem = problem.unwrap_or_else(|| Problem::of_status(response.status()));
+    let allow = response.headers_mut().remove(ALLOW);
+    let mut response = problem.render(request_id);
+    if let Some(allow) = allow {
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    debug_assert!(
+        response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind == PROBLEM_JSON)
+    );
+    response
+}
+
+/// What a handler that panicked answers.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is the type that the layer asks for"
+)]
+pub(crate) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("no text"), "handler panicked");
+    Problem::new(ProblemCode::Internal, "the log of the host says why").into_response()
+}

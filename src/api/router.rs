@@ -1,0 +1,48 @@
+//! All routes, and what every request passes on its way to them.
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_swagger_ui::SwaggerUi;
+
+use super::problem::{Problem, ProblemCode, ProblemDocument};
+use super::{Api, guard, health, request};
+
+/// The document of the surface, to which every route adds itself.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "skillrun",
+        description = "Runs other people's skills in a WebAssembly sandbox, with every call on the record.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(ProblemDocument)),
+    tags((name = "operations", description = "Health and figures of the process"))
+)]
+struct Document;
+
+impl Api {
+    /// Everything that can be asked. Whoever serves it on a socket of its own keeps the bounds on connections;
+    /// [`Api::serve`] does both.
+    pub fn router(&self) -> Router {
+        let routes = OpenApiRouter::with_openapi(Document::openapi()).merge(health::routes());
+        let (router, document) = routes.split_for_parts();
+        let page = SwaggerUi::new("/docs").url("/openapi.json", document);
+        router
+            .merge(page)
+            .fallback(no_such_route)
+            .layer(DefaultBodyLimit::max(self.settings().body_bytes_max))
+            .layer(middleware::from_fn_with_state(self.clone(), guard::check))
+            .layer(CatchPanicLayer::custom(request::panicked))
+            .layer(middleware::from_fn(request::answer))
+            .with_state(self.clone())
+    }
+}
+
+async fn no_such_route() -> Problem {
+    Problem::new(ProblemCode::NotFound, "there is no such route")
+        .with_hint("/docs shows the routes there are")
+}

@@ -1,0 +1,84 @@
+//! Connections: taken, bounded, and let go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::Api;
+
+/// Bytes of a request's head, and of what is read ahead.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Fields of a request's head.
+const HEAD_FIELDS_MAX: usize = 100;
+/// How long nothing is accepted after the system had no descriptor left. Protects from spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long answers that are under way may take after the surface is closed.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
+
+impl Api {
+    /// Answers whoever connects, until `shutdown` fires. Then nobody is accepted any more, streams end, and
+    /// what is being answered is given a moment.
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
+        let connections_max = self.settings().connections_max;
+        let places = Arc::new(Semaphore::new(connections_max));
+        let graceful = GracefulShutdown::new();
+        let router = self.router();
+        loop {
+            // The place first: whoever finds none waits in the system's queue, and costs nothing here.
+            let place = tokio::select! {
+                () = shutdown.cancelled() => break,
+                place = Arc::clone(&places).acquire_owned() => place,
+            };
+            let Ok(place) = place else { break };
+            let accepted = tokio::select! {
+                () = shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _peer)) => {
+                    let service = TowerToHyperService::new(router.clone());
+                    let connection = graceful.watch(self.connection(stream, service));
+                    tokio::spawn(async move {
+                        // A client that goes away, or speaks no HTTP, is no fault of the host.
+                        if let Err(error) = connection.await {
+                            tracing::debug!(
+                                error = crate::telemetry::chain(&error),
+                                "connection ended"
+                            );
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        self.closing().cancel();
+        let _late = tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await;
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        service: TowerToHyperService<axum::Router>,
+    ) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>> {
+        // Small answers are not held back for others to join them.
+        let _without = stream.set_nodelay(true);
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(self.settings().header_timeout_ms))
+            .max_buf_size(HEAD_BYTES_MAX)
+            .max_headers(HEAD_FIELDS_MAX)
+            .serve_connection(TokioIo::new(stream), service)
+    }
+}

@@ -1,0 +1,354 @@
+//! From a configuration to the parts that work together.
+//!
+//! [`Skillrun`] is what an embedder has of all of it: a store, skills, and a runner that carries runs out. Each
+//! part can be replaced before it is built.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError};
+use crate::ledger::{RedactError, Store, StoreError, StoreOptions};
+use crate::models::{ModelProvider, Models};
+use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
+use crate::runner::{
+    EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
+};
+use crate::tools::{HostTool, ToolNameError, Toolbox};
+
+/// Why parts cannot be put together, or a configuration not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum AssemblyError {
+    /// A file or a value that the configuration names cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A secret cannot be kept out of ledgers.
+    #[error("cannot use {setting} of config.toml")]
+    Secret {
+        /// What of the configuration it is.
+        setting: String,
+        /// Why not.
+        source: RedactError,
+    },
+    /// The folder of ledgers cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The folder of skills cannot be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The folder of skills cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// A tool of the host cannot be offered.
+    #[error(transparent)]
+    Tool(#[from] ToolNameError),
+    /// The engine cannot be made.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Whom skills can reach, if they may.
+#[derive(Default, Clone)]
+pub struct Providers {
+    /// How requests are made, and with which secrets.
+    pub http: HttpOptions,
+    /// Who serves models.
+    pub models: Models,
+    /// The tools of servers and of the host.
+    pub tools: Toolbox,
+}
+
+impl Providers {
+    /// Everything that the operator configured. The values of secrets and keys stay out of every ledger of
+    /// `store` from now on. Nothing is connected to, and no server is started, before it is needed.
+    ///
+    /// # Errors
+    /// A secret, a key or a certificate cannot be used.
+    pub fn from_config(
+        config: &Config,
+        store: &Store,
+        clock: &Clock,
+    ) -> Result<Self, AssemblyError> {
+        let http = Self::http(config, store)?;
+        let certificates = http.ca_certificates.clone();
+        let keys = config.read_model_keys()?;
+        for (provider, key) in &keys {
+            let kept = store.redact(key.name(), key.value());
+            kept.map_err(|source| AssemblyError::Secret {
+                setting: format!("the key of model_providers.{provider}"),
+                source,
+            })?;
+        }
+        Ok(Self {
+            models: Models::from_config(config, &keys, certificates.clone(), clock),
+            tools: Toolbox::from_config(config, &http.secrets, certificates),
+            http,
+        })
+    }
+
+    /// How requests are made, and nothing else.
+    ///
+    /// # Errors
+    /// A secret or a certificate cannot be used.
+    pub fn http(config: &Config, store: &Store) -> Result<HttpOptions, AssemblyError> {
+        let secrets = config.read_secrets()?;
+        for secret in &secrets {
+            let kept = store.redact(secret.name(), secret.value());
+            kept.map_err(|source| AssemblyError::Secret {
+                setting: format!("secrets.{}", secret.name()),
+                source,
+            })?;
+        }
+        Ok(HttpOptions {
+            secrets,
+            ca_certificates: config.read_ca_file()?,
+            ..HttpOptions::from(&config.http)
+        })
+    }
+}
+
+/// What the embedder adds to whatever the configuration names.
+#[derive(Default, Clone)]
+struct Own {
+    executor: Option<Arc<dyn Executor>>,
+    tools: Vec<Arc<dyn HostTool>>,
+    models: BTreeMap<String, Arc<dyn ModelProvider>>,
+}
+
+/// The parts of a [`Skillrun`] before they are put together.
+pub struct Builder {
+    config: Config,
+    clock: Clock,
+    store: Option<Store>,
+    skills: Option<SkillSet>,
+    watches_skills: bool,
+    own: Own,
+}
+
+impl Builder {
+    /// Where time comes from: the system's clocks, unless this is said.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The ledgers, instead of those of the home folder.
+    #[must_use]
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The skills, instead of those that are installed in the home folder.
+    #[must_use]
+    pub fn skills(mut self, skills: impl Into<SkillSet>) -> Self {
+        self.skills = Some(skills.into());
+        self
+    }
+
+    /// Takes up changes of the installed skills as long as this lives.
+    #[must_use]
+    pub fn watch_skills(mut self) -> Self {
+        self.watches_skills = true;
+        self
+    }
+
+    /// Who carries runs out, instead of the WebAssembly engine. Tools and models are its own business then.
+    #[must_use]
+    pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
+        self.own.executor = Some(executor);
+        self
+    }
+
+    /// Adds a tool that skills may call if `tool:<its name>` is granted to them.
+    #[must_use]
+    pub fn host_tool(mut self, tool: Arc<dyn HostTool>) -> Self {
+        self.own.tools.push(tool);
+        self
+    }
+
+    /// Adds who serves models, under the name that stands before the `/` of `llm:provider/model`.
+    #[must_use]
+    pub fn model_provider(mut self, name: &str, provider: Arc<dyn ModelProvider>) -> Self {
+        self.own.models.insert(name.to_owned(), provider);
+        self
+    }
+
+    /// Puts the parts together. The folder of ledgers is made if it is not there; of runs whose process is
+    /// gone, [`Runner::recover`] takes care.
+    ///
+    /// # Errors
+    /// A part cannot be made.
+    pub fn build(self) -> Result<Skillrun, AssemblyError> {
+        let Self {
+            config,
+            clock,
+            store,
+            skills,
+            watches_skills,
+            own,
+        } = self;
+        let store = match store {
+            Some(store) => store,
+            None => Store::open(StoreOptions {
+                runs_dir: config.runs_dir(),
+                durability: config.durability,
+                clock: clock.clone(),
+            })?,
+        };
+        let mut watcher = None;
+        let skills = match skills {
+            Some(skills) => skills,
+            None if watches_skills => {
+                let started = Watcher::start(&config.skills_dir(), clock.clone())?;
+                let skills = started.skills();
+                watcher = Some(started);
+                skills
+            }
+            None => Registry::load(&config.skills_dir())?.into(),
+        };
+        let (executor, tools) = own.executor(&config, &store, &skills, &clock)?;
+        let runner = Runner::new(RunnerOptions {
+            store,
+            executor,
+            admission: config.runs,
+            clock,
+        });
+        Ok(Skillrun(Arc::new(Inner {
+            current: Mutex::new(Current {
+                config: Arc::new(config),
+                tools,
+            }),
+            skills,
+            runner,
+            own,
+            _watcher: watcher,
+        })))
+    }
+}
+
+impl Own {
+    /// Who carries runs out as the configuration says, and the tools of which servers may be running.
+    fn executor(
+        &self,
+        config: &Config,
+        store: &Store,
+        skills: &SkillSet,
+        clock: &Clock,
+    ) -> Result<(Arc<dyn Executor>, Toolbox), AssemblyError> {
+        if let Some(executor) = &self.executor {
+            return Ok((Arc::clone(executor), Toolbox::new()));
+        }
+        let Providers {
+            http,
+            mut models,
+            mut tools,
+        } = Providers::from_config(config, store, clock)?;
+        for tool in &self.tools {
+            tools = tools.with_host_tool(Arc::clone(tool))?;
+        }
+        for (name, provider) in &self.models {
+            models = models.with_provider(name, Arc::clone(provider));
+        }
+        let executor = SkillExecutor::new(SkillExecutorOptions {
+            http,
+            models,
+            tools: tools.clone(),
+            ..SkillExecutorOptions::from_config(config, skills.clone(), clock.clone())
+        })?;
+        Ok((Arc::new(executor), tools))
+    }
+}
+
+/// Everything that it takes to run skills, put together. Cheap to clone.
+#[derive(Clone)]
+pub struct Skillrun(Arc<Inner>);
+
+struct Inner {
+    current: Mutex<Current>,
+    skills: SkillSet,
+    runner: Runner,
+    own: Own,
+    /// Keeps `skills` as the folder is.
+    _watcher: Option<Watcher>,
+}
+
+/// What a new configuration takes the place of.
+struct Current {
+    config: Arc<Config>,
+    tools: Toolbox,
+}
+
+impl Skillrun {
+    /// Begins with a configuration, which [`Config::load`] reads from a home folder.
+    pub fn builder(config: Config) -> Builder {
+        Builder {
+            config,
+            clock: Clock::system(),
+            store: None,
+            skills: None,
+            watches_skills: false,
+            own: Own::default(),
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.0
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration as it is now.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.current().config)
+    }
+
+    /// The ledgers.
+    pub fn store(&self) -> &Store {
+        self.0.runner.store()
+    }
+
+    /// The skills.
+    pub fn skills(&self) -> &SkillSet {
+        &self.0.skills
+    }
+
+    /// What carries runs out.
+    pub fn runner(&self) -> &Runner {
+        &self.0.runner
+    }
+
+    /// Where time comes from.
+    pub fn clock(&self) -> &Clock {
+        self.0.runner.clock()
+    }
+
+    /// Takes a new configuration over: whatever begins or goes on from now on is held to it. Runs that have
+    /// begun stay as they are, with the servers that they use, which end with the last of them. `runs` and
+    /// `serve` are not taken over, and nothing is if this fails.
+    ///
+    /// # Errors
+    /// What the configuration names cannot be used, or the machine has no room for another engine beside those
+    /// that runs still use.
+    pub fn reload(&self, config: Config) -> Result<(), AssemblyError> {
+        let (store, skills, clock) = (self.store(), self.skills(), self.clock());
+        let (executor, tools) = self.0.own.executor(&config, store, skills, clock)?;
+        let taken_over = Current {
+            config: Arc::new(config),
+            tools,
+        };
+        let before = std::mem::replace(&mut *self.current(), taken_over);
+        self.runner().replace_executor(executor);
+        drop(before);
+        Ok(())
+    }
+
+    /// Interrupts what goes on, waits until all of it has its end on record, and ends the servers of tools.
+    pub async fn shutdown(&self) {
+        self.0.runner.shutdown().await;
+        let tools = self.current().tools.clone();
+        tools.shutdown().await;
+    }
+}

@@ -1,0 +1,158 @@
+//! Who may ask at all.
+
+use super::daemon::Daemon;
+use crate::harness::Home;
+
+/// A token, as it stands in a file.
+const TOKEN: &str = "0123456789abcdef";
+
+fn raw(host: &str, more: &str) -> String {
+    format!("GET /openapi.json HTTP/1.1\r\n{host}{more}Connection: close\r\n\r\n")
+}
+
+#[test]
+fn c16_a_foreign_host_or_origin_is_refused() {
+    let home = Home::new(&[]);
+    home.configure(
+        "[serve]\nhosts = [\"Box.example\"]\norigins = [\"https://board.example.com\"]\n",
+    );
+    let daemon = Daemon::start(&home);
+    let address = daemon.address;
+    let port = address.port();
+    for (host, origin, expected) in [
+        (format!("Host: {address}\r\n"), "", None),
+        (format!("Host: localhost:{port}\r\n"), "", None),
+        (format!("Host: [::1]:{port}\r\n"), "", None),
+        ("Host: box.EXAMPLE\r\n".to_owned(), "", None),
+        (
+            format!("Host: {address}\r\n"),
+            "Origin: https://board.example.com\r\n",
+            None,
+        ),
+        (
+            "Host: localhost:1\r\n".to_owned(),
+            "Origin: http://localhost:1\r\n",
+            None,
+        ),
+        ("Host: evil\r\n".to_owned(), "", Some("forbidden_host")),
+        (
+            "Host: localhost.evil:80\r\n".to_owned(),
+            "",
+            Some("forbidden_host"),
+        ),
+        ("Host: 10.0.0.1\r\n".to_owned(), "", Some("forbidden_host")),
+        (
+            "Host: x@localhost\r\n".to_owned(),
+            "",
+            Some("forbidden_host"),
+        ),
+        (
+            "Host: localhost\r\nHost: localhost\r\n".to_owned(),
+            "",
+            Some("forbidden_host"),
+        ),
+        ("Host: \r\n".to_owned(), "", Some("forbidden_host")),
+        (String::new(), "", Some("forbidden_host")),
+        (
+            format!("Host: {address}\r\n"),
+            "Origin: http://evil\r\n",
+            Some("forbidden_origin"),
+        ),
+        (
+            format!("Host: {address}\r\n"),
+            "Origin: null\r\n",
+            Some("forbidden_origin"),
+        ),
+        (
+            format!("Host: {address}\r\n"),
+            "Origin: https://localhost\r\n",
+            Some("forbidden_origin"),
+        ),
+        (
+            format!("Host: {address}\r\n"),
+            "Origin: https://board.example.com\r\nOrigin: http://evil\r\n",
+            Some("forbidden_origin"),
+        ),
+    ] {
+        let answer = daemon.send(raw(&host, origin));
+        match expected {
+            None => assert_eq!(answer.status, 200, "{host}{origin}"),
+            Some(code) => {
+                assert_eq!(answer.status, 403, "{host}{origin}");
+                assert_eq!(answer.problem(), code, "{host}{origin}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_that_is_configured_has_to_be_brought() {
+    let home = Home::new(&[]);
+    std::fs::write(home.path().join("token"), format!("{TOKEN}\n")).unwrap();
+    home.configure("[serve]\ntoken_file = \"token\"\n");
+    let daemon = Daemon::start(&home);
+    let ask = |path: &str, headers: &[&str]| daemon.request("GET", path, headers, None);
+    let good = format!("Authorization: bearer {TOKEN}");
+    assert_eq!(ask("/openapi.json", &[&good]).status, 200);
+    assert_eq!(ask("/healthz", &[]).status, 200);
+    assert_eq!(ask("/readyz", &[]).status, 200);
+    for header in [
+        "X-None: there",
+        "Authorization: Bearer 0123456789abcdeX",
+        "Authorization: Bearer 0123456789abcde",
+        "Authorization: Basic 0123456789abcdef",
+        "Authorization: 0123456789abcdef",
+    ] {
+        let answer = ask("/openapi.json", &[header]);
+        assert_eq!(answer.status, 401, "{header}");
+        assert_eq!(answer.problem(), "unauthorized");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    assert_eq!(
+        ask("/healthz", &["Authorization: Bearer wrong"]).status,
+        401
+    );
+    assert!(!daemon.log().contains(TOKEN));
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_token() {
+    let home = Home::new(&[]);
+    for (config, part) in [
+        ("[serve]\nlisten = \"0.0.0.0:0\"\n", "no loopback address"),
+        (
+            "[serve]\ntoken_env = \"SKILLRUN_NO_SUCH_TOKEN\"\n",
+            "SKILLRUN_NO_SUCH_TOKEN is not set",
+        ),
+        ("[serve]\ntoken_file = \"absent\"\n", "cannot read"),
+        (
+            "[serve]\nlisten = \"localhost\"\n",
+            "line 2: serve.listen: expected an IP address",
+        ),
+        (
+            "[serve]\nhosts = [\"a b\"]\n",
+            "line 2: serve.hosts: expected a host name",
+        ),
+        (
+            "[serve]\norigins = [\"https://a/b\"]\n",
+            "line 2: serve.origins: expected scheme",
+        ),
+        (
+            "[serve]\nconnections_max = 1\n",
+            "serve.connections_max = 1 is out of range: expected 16",
+        ),
+        (
+            "[serve]\ntoken_env = \"A\"\ntoken_file = \"b\"\n",
+            "either this or serve.token_env",
+        ),
+    ] {
+        home.configure(config);
+        let ran = home.skillrun(&["serve"]);
+        assert_eq!(ran.exit, Some(2), "{config}: {ran:?}");
+        assert!(ran.stderr.contains(part), "{config}: {ran:?}");
+    }
+    std::fs::write(home.path().join("short"), "0123456789abcde").unwrap();
+    home.configure("[serve]\ntoken_file = \"short\"\n");
+    let ran = home.skillrun(&["serve"]);
+    assert!(ran.stderr.contains("at least 16 printable"), "{ran:?}");
+}

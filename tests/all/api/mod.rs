@@ -1,0 +1,5 @@
+//! The HTTP surface: the real binary, over real sockets.
+
+mod daemon;
+mod guard;
+mod lifecycle;
