@@ -1,5 +1,7 @@
 //! Who may ask at all.
 
+use std::net::SocketAddr;
+
 use super::daemon::Daemon;
 use crate::harness::Home;
 
@@ -10,16 +12,10 @@ fn raw(host: &str, more: &str) -> String {
     format!("GET /openapi.json HTTP/1.1\r\n{host}{more}Connection: close\r\n\r\n")
 }
 
-#[test]
-fn c16_a_foreign_host_or_origin_is_refused() {
-    let home = Home::new(&[]);
-    home.configure(
-        "[serve]\nhosts = [\"Box.example\"]\norigins = [\"https://board.example.com\"]\n",
-    );
-    let daemon = Daemon::start(&home);
-    let address = daemon.address;
+/// A `Host`, an `Origin`, and the code of the refusal.
+fn cases(address: SocketAddr) -> Vec<(String, &'static str, Option<&'static str>)> {
     let port = address.port();
-    for (host, origin, expected) in [
+    vec![
         (format!("Host: {address}\r\n"), "", None),
         (format!("Host: localhost:{port}\r\n"), "", None),
         (format!("Host: [::1]:{port}\r\n"), "", None),
@@ -73,7 +69,17 @@ fn c16_a_foreign_host_or_origin_is_refused() {
             "Origin: https://board.example.com\r\nOrigin: http://evil\r\n",
             Some("forbidden_origin"),
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn c16_a_foreign_host_or_origin_is_refused() {
+    let home = Home::new(&[]);
+    home.configure(
+        "[serve]\nhosts = [\"Box.example\"]\norigins = [\"https://board.example.com\"]\n",
+    );
+    let daemon = Daemon::start(&home);
+    for (host, origin, expected) in cases(daemon.address) {
         let answer = daemon.send(raw(&host, origin));
         match expected {
             None => assert_eq!(answer.status, 200, "{host}{origin}"),
