@@ -9,9 +9,11 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod extract;
 mod guard;
 mod health;
 mod problem;
+mod refusal;
 mod request;
 mod router;
 mod server;

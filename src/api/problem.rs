@@ -57,7 +57,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::InvalidInput => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,

@@ -1,0 +1,94 @@
+//! Errors of the parts below, as problems. What names a path of this machine, or says how the host is made, goes to
+//! the log instead.
+
+use axum::http::HeaderValue;
+use axum::http::header::RETRY_AFTER;
+
+use super::extract::no_such_run;
+use super::problem::{Problem, ProblemCode};
+use crate::ledger::{DecideError, StoreError};
+use crate::runner::{ResumeError, RunError};
+
+/// Seconds after which a caller who was refused for want of room may ask again.
+const RETRY_AFTER_S: &str = "1";
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::NotFound { run_id } => no_such_run(run_id.as_str()),
+            StoreError::Record { .. } | StoreError::Unavailable(_) => unwritten(&error),
+            StoreError::Exists { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Ended { .. }
+            | StoreError::ReadOnly { .. }
+            | StoreError::NeverStarted { .. } => {
+                Self::new(ProblemCode::Conflict, error.to_string())
+            }
+            StoreError::ShutDown => Self::new(ProblemCode::ShuttingDown, error.to_string()),
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+/// A ledger could not be written.
+fn unwritten(error: &(dyn std::error::Error + 'static)) -> Problem {
+    tracing::error!(
+        error = crate::telemetry::chain(error),
+        "ledgers cannot be written"
+    );
+    Problem::new(
+        ProblemCode::Unavailable,
+        "the folder of ledgers cannot be written",
+    )
+}
+
+impl From<DecideError> for Problem {
+    fn from(error: DecideError) -> Self {
+        let code = match error {
+            DecideError::NoSuchApproval { .. } | DecideError::NonePending { .. } => {
+                ProblemCode::NotFound
+            }
+            DecideError::SeveralPending { .. } | DecideError::ReasonTooLong { .. } => {
+                ProblemCode::InvalidInput
+            }
+            DecideError::Decided { .. } | DecideError::Over { .. } => ProblemCode::Conflict,
+            DecideError::Store(error) => return error.into(),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ResumeError> for Problem {
+    fn from(error: ResumeError) -> Self {
+        let code = match error {
+            ResumeError::Ledger { source, .. } => return source.into(),
+            ResumeError::NotRecorded { .. } | ResumeError::NotRepeated { .. } => {
+                ProblemCode::Conflict
+            }
+            ResumeError::ComponentChanged { .. } => ProblemCode::Diverged,
+            ResumeError::GrantsMissing { .. } => ProblemCode::Denied,
+            ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Of a run that was not started. One that was has its outcome, which is no problem of the request.
+impl From<RunError> for Problem {
+    fn from(error: RunError) -> Self {
+        let detail = error.to_string();
+        match error {
+            RunError::NoSkill | RunError::InvalidLimits(_) => {
+                Self::new(ProblemCode::InvalidInput, detail)
+            }
+            RunError::TooDeep(_) => Self::new(ProblemCode::Denied, detail),
+            RunError::Busy { .. } => Self::new(ProblemCode::Busy, detail)
+                .with_header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S)),
+            RunError::ShuttingDown => Self::new(ProblemCode::ShuttingDown, detail),
+            RunError::NoLedger { source, .. } => source.into(),
+            RunError::NotResumed(error) => error.into(),
+            RunError::LedgerUnavailable { .. } => unwritten(&error),
+            _ => Self::internal(&error),
+        }
+    }
+}
