@@ -1,7 +1,8 @@
 //! What handlers take out of a request, refused with a problem when it is not what it should be.
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts};
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
+use serde::de::DeserializeOwned;
 
 use super::problem::{Problem, ProblemCode};
 use crate::id::RunId;
@@ -10,6 +11,16 @@ use crate::id::RunId;
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(Problem))]
 pub(crate) struct JsonBody<T>(pub(crate) T);
+
+/// One that may be left out, together with its media type.
+impl<T: DeserializeOwned, S: Send + Sync> OptionalFromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
+        let body = <axum::Json<T> as OptionalFromRequest<S>>::from_request(request, state).await?;
+        Ok(body.map(|axum::Json(body)| Self(body)))
+    }
+}
 
 /// The parameters behind the `?`.
 #[derive(FromRequestParts)]

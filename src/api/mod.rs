@@ -9,14 +9,19 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod approvals;
+mod document;
+mod dto;
 mod extract;
 mod guard;
 mod health;
 mod problem;
 mod refusal;
 mod request;
+mod resume;
 mod router;
 mod server;
+mod skills;
 
 use std::sync::Arc;
 
@@ -24,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
+use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 
@@ -45,6 +51,7 @@ struct Shared {
     host: Skillrun,
     settings: Serve,
     tokens: Vec<Token>,
+    descriptions: Descriptions,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -56,6 +63,7 @@ impl Api {
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,
+            descriptions: Descriptions::new(),
             closing: CancellationToken::new(),
         }))
     }
@@ -66,6 +74,11 @@ impl Api {
 
     pub(crate) fn settings(&self) -> &Serve {
         &self.0.settings
+    }
+
+    /// What skills say of themselves.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

@@ -7,7 +7,7 @@ use super::error::{ResumeError, RunError};
 use super::executor::Terms;
 use super::resume::ResumeOptions;
 use super::suspend::Woken;
-use super::{Gate, RunHandle, Runner, Started};
+use super::{Gate, RUNS_ABOVE_MAX, RunHandle, Runner, Started};
 use crate::clock::Timestamp;
 use crate::config::{OnRestart, OnTimeout, Recovery};
 use crate::id::RunId;
@@ -16,9 +16,6 @@ use crate::ledger::{
     StoreError, Summary,
 };
 use crate::outcome::OutcomeCode;
-
-/// How deep runs nest at most that are looked into. Protects the stack from ledgers that name each other.
-const DEPTH_MAX: usize = 64;
 
 /// What became of a run whose process is gone.
 #[derive(Debug)]
@@ -155,7 +152,7 @@ impl Runner {
     /// Waits on for what a run was suspended for. It is not done again before that has come.
     fn wait_on(&self, run_id: &RunId, summary: &Summary) -> Result<Started, StoreError> {
         let mut gates = Vec::new();
-        self.open_gates(run_id, &mut gates, &mut BTreeSet::new(), DEPTH_MAX)?;
+        self.open_gates(run_id, &mut gates, &mut BTreeSet::new(), RUNS_ABOVE_MAX)?;
         let caller = Caller::new().of_one_run();
         let cancellation = caller.cancellation().clone();
         let started_at = summary.started_at.unwrap_or_else(|| self.clock().now());
@@ -229,11 +226,7 @@ impl Runner {
     /// Whether a run has no end, or one after which it can go on.
     fn goes_on(&self, run_id: &RunId) -> bool {
         let summary = self.store().summary(run_id);
-        summary.is_ok_and(|summary| match summary.state {
-            RunState::Running => true,
-            RunState::Ended(status) => status.is_resumable(),
-            RunState::Corrupt => false,
-        })
+        summary.is_ok_and(|summary| summary.state.may_go_on())
     }
 
     /// How often a run went on without anybody having asked for it.
