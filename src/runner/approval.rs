@@ -38,12 +38,14 @@ impl Runner {
     /// Takes up the run, or the outermost one that it is inside of, if that is suspended and nobody here waits
     /// for it. Whether it works changes nothing about the decision.
     async fn go_on_if_suspended(&self, run_id: &RunId) {
-        let (runner, id) = (self.clone(), run_id.clone());
-        let found = tokio::task::spawn_blocking(move || runner.suspended_above(&id));
-        let run_id = match found.await {
-            Ok(Ok(Some(run_id))) => run_id,
-            Ok(Ok(None)) | Err(_) => return,
-            Ok(Err(error)) => {
+        let id = run_id.clone();
+        let run_id = match self
+            .reading(move |runner| runner.suspended_above(&id))
+            .await
+        {
+            Ok(Some(run_id)) => run_id,
+            Ok(None) => return,
+            Err(error) => {
                 tracing::warn!(%run_id, error = chain(&error), "cannot tell whether it is suspended");
                 return;
             }

@@ -122,7 +122,9 @@ fn c33_of_two_who_decide_one_gets_200_and_the_other_409_with_the_first_decision(
 #[test]
 fn c33_a_question_is_the_same_after_a_restart_and_its_run_goes_on_when_it_is_answered() {
     for on_restart in ["resume", "interrupt"] {
-        let more = format!("[approvals]\nsuspend_after_ms = 1\n[recovery]\non_restart = \"{on_restart}\"\n");
+        let more = format!(
+            "[approvals]\nsuspend_after_ms = 1\n[recovery]\non_restart = \"{on_restart}\"\n"
+        );
         let more = more.replace("[recovery]", "[runs]");
         let home = home(&more);
         let id = run_id(1);
@@ -137,7 +139,11 @@ fn c33_a_question_is_the_same_after_a_restart_and_its_run_goes_on_when_it_is_ans
         };
         let daemon = Daemon::start(&home);
         assert_eq!(until_open(&daemon, &id, 1), before, "{on_restart}");
-        let answer = decide(&daemon, &id, &json!({ "decision": "approve", "reason": "yes" }));
+        let answer = decide(
+            &daemon,
+            &id,
+            &json!({ "decision": "approve", "reason": "yes" }),
+        );
         assert_eq!(answer.status, 200, "{answer:?}");
         let end = ended(&home, &id);
         assert_eq!(end["status"], "ok", "{on_restart}: {end}");
@@ -153,9 +159,12 @@ fn ask_twice(home: &Home, id: &str) -> Recorder {
         durability: Durability::Relaxed,
         clock: Clock::system(),
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = store.unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     runtime.block_on(async {
-        let started = store.unwrap().create(id.parse().unwrap(), RunStarted::default());
+        let started = store.create(id.parse().unwrap(), RunStarted::default());
         let (recorder, _) = started.await.unwrap();
         for number in 1..=2 {
             let request = ApprovalRequest {
@@ -179,9 +188,15 @@ fn which_question_is_meant_has_to_be_said_when_there_are_several() {
     let gates = until_open(&daemon, &id, 2);
     let yes = json!({ "decision": "approve" });
     let unclear = decide(&daemon, &id, &yes);
-    assert_eq!((unclear.status, unclear.problem().as_str()), (422, "several_pending"));
+    assert_eq!(
+        (unclear.status, unclear.problem().as_str()),
+        (422, "several_pending")
+    );
     let named = unclear.json()["approval_ids"].clone();
-    assert_eq!(named, json!([gates[0]["approval_id"], gates[1]["approval_id"]]));
+    assert_eq!(
+        named,
+        json!([gates[0]["approval_id"], gates[1]["approval_id"]])
+    );
     for approval in named.as_array().unwrap() {
         let body = json!({ "decision": "approve", "approval_id": approval });
         assert_eq!(decide(&daemon, &id, &body).status, 200);
@@ -195,21 +210,47 @@ fn what_cannot_be_decided_is_refused_with_the_reason() {
     let daemon = Daemon::start(&home);
     let (waiting, silent, absent) = (run_id(1), run_id(2), run_id(3));
     let _running = start_elsewhere(&home, &waiting, &asking(&["Go on?"]));
-    let ran = home.skillrun(&["run", "probe", "--run-id", &silent, "--input", r#"{"verb":"noop"}"#]);
+    let ran = home.skillrun(&[
+        "run",
+        "probe",
+        "--run-id",
+        &silent,
+        "--input",
+        r#"{"verb":"noop"}"#,
+    ]);
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let yes = json!({ "decision": "approve" });
     for (run, body, status, code) in [
         (absent.as_str(), yes.clone(), 404, "not_found"),
         ("no-run", yes.clone(), 404, "not_found"),
         (&silent, yes.clone(), 404, "not_found"),
-        (&waiting, json!({ "decision": "approve", "approval_id": "approval#9" }), 404, "not_found"),
+        (
+            &waiting,
+            json!({ "decision": "approve", "approval_id": "approval#9" }),
+            404,
+            "not_found",
+        ),
         (&waiting, json!({ "decision": "maybe" }), 400, "bad_request"),
-        (&waiting, json!({ "decision": "approve", "reson": "x" }), 400, "bad_request"),
+        (
+            &waiting,
+            json!({ "decision": "approve", "reson": "x" }),
+            400,
+            "bad_request",
+        ),
         (&waiting, json!({}), 400, "bad_request"),
-        (&waiting, json!({ "decision": "approve", "reason": "x".repeat(1_025) }), 400, "invalid_input"),
+        (
+            &waiting,
+            json!({ "decision": "approve", "reason": "x".repeat(1_025) }),
+            400,
+            "invalid_input",
+        ),
     ] {
         let answer = decide(&daemon, run, &body);
-        assert_eq!((answer.status, answer.problem().as_str()), (status, code), "{run} {body}");
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (status, code),
+            "{run} {body}"
+        );
     }
     for (query, status) in [
         ("?limit=0", 400),
@@ -239,10 +280,16 @@ fn all_that_runs_wait_for_is_found_page_by_page() {
     let mut found = Vec::new();
     let mut cursor = String::new();
     loop {
-        let page = daemon.get(&format!("/api/approvals?limit=2{cursor}")).json();
+        let page = daemon
+            .get(&format!("/api/approvals?limit=2{cursor}"))
+            .json();
         let gates = page["approvals"].as_array().unwrap();
         assert!(gates.len() <= 2, "{page}");
-        found.extend(gates.iter().map(|gate| gate["run_id"].as_str().unwrap().to_owned()));
+        found.extend(
+            gates
+                .iter()
+                .map(|gate| gate["run_id"].as_str().unwrap().to_owned()),
+        );
         match page["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,

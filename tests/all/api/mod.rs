@@ -4,3 +4,5 @@ mod approvals;
 mod daemon;
 mod guard;
 mod lifecycle;
+
+pub(crate) use daemon::Client;
