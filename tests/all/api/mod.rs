@@ -4,5 +4,7 @@ mod approvals;
 mod daemon;
 mod guard;
 mod lifecycle;
+mod resume;
+mod skills;
 
 pub(crate) use daemon::Client;
