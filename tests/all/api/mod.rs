@@ -1,7 +1,8 @@
 //! The HTTP surface: the real binary, over real sockets.
 
-mod daemon;
+pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
 
 pub(crate) use daemon::Client;
+mod runs;
