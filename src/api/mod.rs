@@ -17,6 +17,7 @@ mod refusal;
 mod request;
 mod router;
 mod server;
+mod streams;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ struct Shared {
     host: Skillrun,
     settings: Serve,
     tokens: Vec<Token>,
+    streams: streams::Streams,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -53,6 +55,7 @@ impl Api {
     /// A surface that nobody can reach yet.
     pub fn new(options: ApiOptions) -> Self {
         Self(Arc::new(Shared {
+            streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,
