@@ -3,6 +3,6 @@
 pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
+mod runs;
 
 pub(crate) use daemon::Client;
-mod runs;
