@@ -15,13 +15,16 @@ mod dto;
 mod extract;
 mod guard;
 mod health;
+mod idempotency;
 mod problem;
 mod refusal;
 mod request;
 mod resume;
 mod router;
+mod runs;
 mod server;
 mod skills;
+mod streams;
 
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
+use self::idempotency::Requests;
 use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
@@ -52,6 +56,8 @@ struct Shared {
     settings: Serve,
     tokens: Vec<Token>,
     descriptions: Descriptions,
+    requests: Arc<Requests>,
+    streams: streams::Streams,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -59,7 +65,10 @@ struct Shared {
 impl Api {
     /// A surface that nobody can reach yet.
     pub fn new(options: ApiOptions) -> Self {
+        let home = options.host.config().home.clone();
         Self(Arc::new(Shared {
+            requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
+            streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,
@@ -79,6 +88,11 @@ impl Api {
     /// What skills say of themselves.
     pub(crate) fn descriptions(&self) -> &Descriptions {
         &self.0.descriptions
+    }
+
+    /// The requests that came with a key.
+    pub(crate) fn requests(&self) -> &Arc<Requests> {
+        &self.0.requests
     }
 
     /// Fires when streams have to end, because the surface is closing.

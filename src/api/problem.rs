@@ -51,7 +51,7 @@ pub enum ProblemCode {
     Busy,
     /// The request took too long.
     Timeout,
-    /// Ledgers cannot be written now.
+    /// What has to be on disk cannot be written now: a ledger, or the requests that came with a key.
     Unavailable,
     /// The process is shutting down.
     ShuttingDown,
@@ -99,7 +99,7 @@ impl ProblemCode {
             Self::Diverged => "the run would not do what is on record",
             Self::Busy => "too much at once",
             Self::Timeout => "it took too long",
-            Self::Unavailable => "ledgers cannot be written",
+            Self::Unavailable => "nothing can be recorded",
             Self::ShuttingDown => "the process is shutting down",
             Self::Internal => "the host failed",
         }

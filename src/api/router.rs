@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, approvals, document, guard, health, request, resume, skills};
+use super::{Api, approvals, document, guard, health, request, resume, runs, skills, streams};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -24,7 +24,7 @@ use super::{Api, approvals, document, guard, health, request, resume, skills};
         (name = "runs", description = "Runs: started, shown, resumed and cancelled"),
         (name = "approvals", description = "What runs wait for, and the answers"),
         (name = "skills", description = "Which skills there are"),
-        (name = "streams", description = "Events as they are recorded"),
+        (name = "streams", description = "Events as they come, as server-sent events"),
         (name = "operations", description = "Health and figures of the process")
     )
 )]
@@ -36,6 +36,8 @@ impl Api {
     pub fn router(&self) -> Router {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
+            .merge(runs::routes())
+            .merge(streams::routes())
             .merge(resume::routes())
             .merge(approvals::routes())
             .merge(skills::routes());

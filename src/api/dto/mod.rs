@@ -2,4 +2,5 @@
 
 pub(crate) mod approval;
 pub(crate) mod resume;
+pub(crate) mod run;
 pub(crate) mod skill;

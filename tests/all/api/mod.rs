@@ -1,10 +1,12 @@
 //! The HTTP surface: the real binary, over real sockets.
 
 mod approvals;
-mod daemon;
+pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
+mod openapi;
 mod resume;
+mod runs;
 mod skills;
 
 pub(crate) use daemon::Client;

@@ -50,7 +50,9 @@ fn runs(home: &Home) -> Vec<Summary> {
 #[test]
 fn c25_at_readiness_no_run_goes_on_that_nobody_carries_out() {
     for on_restart in ["resume", "interrupt"] {
-        let home = home(&format!("[runs]\non_restart = \"{on_restart}\"\nat_once_max = 20\n"));
+        let home = home(&format!(
+            "[runs]\non_restart = \"{on_restart}\"\nat_once_max = 20\n"
+        ));
         let ids: Vec<String> = (0..RUNS).map(run_id).collect();
         let started: Vec<Running> = ids
             .iter()
@@ -68,17 +70,22 @@ fn c25_at_readiness_no_run_goes_on_that_nobody_carries_out() {
         assert!(before.iter().all(|run| run.state == RunState::Running));
 
         let daemon = Daemon::start(&home);
-        eventually("readiness", || (daemon.get("/readyz").status == 200).then_some(()));
+        eventually("readiness", || {
+            (daemon.get("/readyz").status == 200).then_some(())
+        });
         let found = runs(&home);
         assert_eq!(found.len(), ids.len());
-        let (going_on, closed): (Vec<_>, Vec<_>) = found
-            .iter()
-            .partition(|run| run.state == RunState::Running);
+        let (going_on, closed): (Vec<_>, Vec<_>) =
+            found.iter().partition(|run| run.state == RunState::Running);
         for run in &going_on {
             assert!(run.writer_pid.is_some(), "{on_restart}: {run:?}");
         }
         for run in &closed {
-            assert_eq!(run.state, RunState::Ended(RunStatus::Interrupted), "{run:?}");
+            assert_eq!(
+                run.state,
+                RunState::Ended(RunStatus::Interrupted),
+                "{run:?}"
+            );
         }
         let expected = match on_restart {
             "resume" => RUNS - NOT_RESUMABLE,
@@ -113,21 +120,33 @@ fn a_run_that_was_cut_off_goes_on_and_one_that_has_ended_does_not() {
     );
     let live = resume(&daemon, &id, &json!({}));
     assert_eq!((live.status, live.problem().as_str()), (409, "conflict"));
-    assert_eq!(decide(&daemon, &id, &json!({ "decision": "approve" })).status, 200);
+    assert_eq!(
+        decide(&daemon, &id, &json!({ "decision": "approve" })).status,
+        200
+    );
     assert_eq!(ended(&home, &id)["status"], "ok");
 
     let path = format!("/api/agent/runs/{id}/resume");
     // It is off the list of those that go on a moment after its end is on record.
     let over = eventually("that it is over", || {
         let over = daemon.request("POST", &path, &["Content-Length: 0"], None);
-        over.json()["detail"].as_str()?.contains("ended").then_some(over)
+        over.json()["detail"]
+            .as_str()?
+            .contains("ended")
+            .then_some(over)
     });
     assert_eq!((over.status, over.problem().as_str()), (409, "conflict"));
     let told = home.skillrun(&["runs", "resume", &id, "--json"]);
-    assert_eq!((told.exit, &told.json()["code"]), (Some(1), &json!("conflict")));
+    assert_eq!(
+        (told.exit, &told.json()["code"]),
+        (Some(1), &json!("conflict"))
+    );
 
     let absent = resume(&daemon, &id, &json!({ "from_node": "approval#9" }));
-    assert_eq!((absent.status, absent.problem().as_str()), (404, "not_found"));
+    assert_eq!(
+        (absent.status, absent.problem().as_str()),
+        (404, "not_found")
+    );
     let again = resume(&daemon, &id, &json!({ "from_node": "approval#1" }));
     assert_eq!(again.status, 202, "{again:?}");
     let document = again.json();
@@ -135,7 +154,10 @@ fn a_run_that_was_cut_off_goes_on_and_one_that_has_ended_does_not() {
     let new = document["run_id"].as_str().unwrap();
     assert_ne!(new, id);
     until_open(&daemon, new, 1);
-    assert_eq!(decide(&daemon, new, &json!({ "decision": "reject" })).status, 200);
+    assert_eq!(
+        decide(&daemon, new, &json!({ "decision": "reject" })).status,
+        200
+    );
     let told = &ended(&home, new)["output"][0]["ok"];
     assert_eq!(told["approved"], false);
 }
@@ -155,7 +177,11 @@ fn what_cannot_go_on_is_refused_with_the_reason() {
         (&elsewhere, json!([]), 400, "bad_request"),
     ] {
         let answer = resume(&daemon, run, &body);
-        assert_eq!((answer.status, answer.problem().as_str()), (status, code), "{run} {body}");
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (status, code),
+            "{run} {body}"
+        );
     }
     kill(running);
     killed(&home, &cut_off);

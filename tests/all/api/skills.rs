@@ -13,7 +13,11 @@ fn skills_are_listed_and_those_that_are_refused_with_what_is_wrong() {
     let home = Home::new(&[GREET, PROBE]);
     let prose = home.skill("prose");
     fs::create_dir_all(&prose).unwrap();
-    fs::write(prose.join("SKILL.md"), "---\nname: prose\ndescription: Only words.\n---\nDo it.\n").unwrap();
+    fs::write(
+        prose.join("SKILL.md"),
+        "---\nname: prose\ndescription: Only words.\n---\nDo it.\n",
+    )
+    .unwrap();
     let wrong = home.skill("wrong");
     fs::create_dir_all(&wrong).unwrap();
     fs::write(wrong.join("SKILL.md"), "---\nname: other\n---\n").unwrap();
@@ -34,18 +38,31 @@ fn skills_are_listed_and_those_that_are_refused_with_what_is_wrong() {
     assert_eq!(names, ["greet", "prose"]);
     assert_eq!(skills[0]["enabled"], false);
     assert_eq!(skills[0]["component_digest"].as_str().unwrap().len(), 64);
-    assert_eq!((&skills[1]["enabled"], &skills[1]["flavor"]), (&json!(true), &json!("prompt")));
+    assert_eq!(
+        (&skills[1]["enabled"], &skills[1]["flavor"]),
+        (&json!(true), &json!("prompt"))
+    );
     assert!(skills[1].get("component_digest").is_none(), "{document}");
     let refused = document["refused"].as_array().unwrap();
     assert_eq!(refused[0]["name"], "wrong");
-    assert_eq!(refused[0]["findings"].as_array().unwrap().len(), refused[0]["findings_total"]);
+    assert_eq!(
+        refused[0]["findings"].as_array().unwrap().len(),
+        refused[0]["findings_total"]
+    );
     assert!(text.contains("differs from the folder's"), "{text}");
 
     let closer = daemon.get("/api/skills/wrong");
-    assert_eq!((closer.status, closer.problem().as_str()), (422, "not_runnable"));
+    assert_eq!(
+        (closer.status, closer.problem().as_str()),
+        (422, "not_runnable")
+    );
     for absent in ["probe", "no-skill", "..%2Fgreet", "gre%00et"] {
         let answer = daemon.get(&format!("/api/skills/{absent}"));
-        assert_eq!((answer.status, answer.problem().as_str()), (404, "not_found"), "{absent}");
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (404, "not_found"),
+            "{absent}"
+        );
     }
     let disabled = daemon.get("/api/skills/greet").json();
     assert!(disabled.get("descriptor").is_none(), "{disabled}");
@@ -73,15 +90,27 @@ fn a_skill_is_shown_with_its_schemas_its_policy_and_its_limits() {
     assert!(!text.contains(home.path().to_str().unwrap()), "{text}");
     let document = answer.json();
     assert_eq!(document["skill"]["pinned"], true);
-    assert!(document["descriptor"]["input_schema"].is_object(), "{document}");
+    assert!(
+        document["descriptor"]["input_schema"].is_object(),
+        "{document}"
+    );
     let policy = &document["policy"];
     assert_eq!(policy["requested"], json!(["fs:ro:*=/data", "env:LANG"]));
     assert_eq!(policy["effective"], json!(["fs:ro:*=/data"]));
     assert_eq!(policy["missing"], json!(["env:LANG"]));
-    assert_eq!(policy["granted"], json!([{ "capability": "fs:ro:*=/data", "source": "skill" }]));
+    assert_eq!(
+        policy["granted"],
+        json!([{ "capability": "fs:ro:*=/data", "source": "skill" }])
+    );
     let limits = &document["limits"];
-    assert_eq!(limits["wall_time_ms"], json!({ "value": 1234, "source": "manifest" }));
-    assert_eq!(limits["memory_bytes"], json!({ "value": 100_000_000, "source": "config" }));
+    assert_eq!(
+        limits["wall_time_ms"],
+        json!({ "value": 1234, "source": "manifest" })
+    );
+    assert_eq!(
+        limits["memory_bytes"],
+        json!({ "value": 100_000_000, "source": "config" })
+    );
     assert_eq!(limits["fuel"]["source"], "default");
 }
 
