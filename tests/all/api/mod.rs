@@ -2,6 +2,7 @@
 
 mod approvals;
 pub(crate) mod daemon;
+mod docs;
 mod guard;
 mod lifecycle;
 mod openapi;
