@@ -22,6 +22,7 @@ use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
 use super::lock::Holders;
 use super::payload::{Head, RunStarted};
+use super::pending::SilentRuns;
 use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
@@ -78,6 +79,7 @@ impl Store {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: Notify::new(),
+            silent: SilentRuns::default(),
         })))
     }
 

@@ -146,25 +146,6 @@ impl SkillExecutor {
         }
     }
 
-    /// Loads a skill and asks it what it is.
-    ///
-    /// # Errors
-    /// There is no such skill, it cannot be loaded, or it fails to answer.
-    pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let registry = self.skills.current();
-        let name = parts(name).0;
-        let skill = registry.get(name);
-        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
-        let program = self.load(&skill).await?;
-        let profile = self.profile(name, &Terms::default());
-        let limits = profile.map_err(|error| ExecutorError::Load {
-            name: name.to_owned(),
-            reason: chain(&error),
-            hint: None,
-        })?;
-        Ok(program.describe(limits.limits).await?)
-    }
-
     fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
         // The record answers; where it cannot, there is nobody to be asked.
         let (tools, models) = match cx.is_record_only() {
@@ -260,6 +241,21 @@ fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
 
 #[async_trait]
 impl Executor for SkillExecutor {
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        let registry = self.skills.current();
+        let name = parts(name).0;
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
+        let program = self.load(&skill).await?;
+        let profile = self.profile(name, &Terms::default());
+        let limits = profile.map_err(|error| ExecutorError::Load {
+            name: name.to_owned(),
+            reason: chain(&error),
+            hint: None,
+        })?;
+        Ok(program.describe(limits.limits).await?)
+    }
+
     async fn call_tool(
         &self,
         cx: &RunContext,
