@@ -3,3 +3,5 @@
 mod daemon;
 mod guard;
 mod lifecycle;
+
+pub(crate) use daemon::Client;
