@@ -244,6 +244,8 @@ impl Collector {
             run_id: self.run_id.clone(),
             number: part.number,
             is_sampled: part.trace.is_sampled(),
+            is_parent_remote: part.trace.parent_span_id().is_some()
+                && self.started.parent_run_id.is_none(),
             last_seq,
             spans: part.spans,
             runs_inside: part.runs_inside,

@@ -12,6 +12,8 @@ pub struct Part {
     pub number: u64,
     /// Whether the caller may have recorded its part of the trace.
     pub is_sampled: bool,
+    /// Whether its parent is a span of the caller's, and not of a run.
+    pub is_parent_remote: bool,
     /// The number of the last event that it is made from.
     pub last_seq: u64,
     /// The spans, in the order in which they began; the first is the part as a whole.

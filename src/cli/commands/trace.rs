@@ -115,7 +115,10 @@ fn line(span: &Span, depth: usize, start_micros: i64) -> String {
         SpanStatus::Unset => String::new(),
         SpanStatus::Error(message) => format!("  error: {}", shown(message)),
     };
-    let is_cut_off = span.attributes.iter().any(|(key, _)| *key == "skillrun.cut_off");
+    let is_cut_off = span
+        .attributes
+        .iter()
+        .any(|(key, _)| *key == "skillrun.cut_off");
     let took = duration(span.duration_micros());
     format!(
         "{:>10} {:>10}  {}{}{}{ended}",
