@@ -9,7 +9,7 @@ use std::future::Future;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use rand::Rng as _;
 use sha2::{Digest as _, Sha256};
 
@@ -211,6 +211,20 @@ impl TraceContext {
         Self::parse(parent.trim_matches([' ', '\t']), state.as_deref()).ok()
     }
 
+    /// Puts the place into the header fields of a request, unless whoever made the request did so already.
+    pub fn add_to(&self, headers: &mut HeaderMap) {
+        let parent = self.traceparent().map(HeaderValue::try_from);
+        let Some(Ok(parent)) = parent.filter(|_| !headers.contains_key(TRACEPARENT)) else {
+            return;
+        };
+        headers.insert(TRACEPARENT, parent);
+        match self.tracestate().map(HeaderValue::from_str) {
+            Some(Ok(state)) => drop(headers.insert(TRACESTATE, state)),
+            // A state belongs to the parent that it came with.
+            _ => drop(headers.remove(TRACESTATE)),
+        }
+    }
+
     /// The trace.
     pub fn trace_id(&self) -> TraceId {
         self.trace_id
@@ -317,7 +331,6 @@ pub fn current() -> Option<TraceContext> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -422,6 +435,13 @@ mod tests {
         headers.append(TRACESTATE, HeaderValue::from_static("b=2"));
         let context = TraceContext::of_headers(&headers).unwrap();
         assert_eq!(context.tracestate(), Some("a=1,b=2"));
+        let mut sent = HeaderMap::new();
+        context.add_to(&mut sent);
+        assert_eq!(TraceContext::of_headers(&sent).as_ref(), Some(&context));
+        TraceContext::generate()
+            .below(SpanId::of_part(&RunId::generate(), 0))
+            .add_to(&mut sent);
+        assert_eq!(TraceContext::of_headers(&sent), Some(context));
         headers.append(TRACEPARENT, HeaderValue::from_static(GOOD));
         assert_eq!(TraceContext::of_headers(&headers), None);
     }
