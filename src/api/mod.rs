@@ -55,9 +55,9 @@ struct Shared {
     host: Skillrun,
     settings: Serve,
     tokens: Vec<Token>,
-    descriptions: Descriptions,
     requests: Arc<Requests>,
     streams: streams::Streams,
+    descriptions: Descriptions,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -85,14 +85,14 @@ impl Api {
         &self.0.settings
     }
 
-    /// What skills say of themselves.
-    pub(crate) fn descriptions(&self) -> &Descriptions {
-        &self.0.descriptions
-    }
-
     /// The requests that came with a key.
     pub(crate) fn requests(&self) -> &Arc<Requests> {
         &self.0.requests
+    }
+
+    /// What skills say of themselves.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

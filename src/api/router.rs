@@ -24,7 +24,7 @@ use super::{Api, approvals, document, guard, health, request, resume, runs, skil
         (name = "runs", description = "Runs: started, shown, resumed and cancelled"),
         (name = "approvals", description = "What runs wait for, and the answers"),
         (name = "skills", description = "Which skills there are"),
-        (name = "streams", description = "Events as they come, as server-sent events"),
+        (name = "streams", description = "Events as they are recorded"),
         (name = "operations", description = "Health and figures of the process")
     )
 )]
@@ -37,10 +37,10 @@ impl Api {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
             .merge(runs::routes())
-            .merge(streams::routes())
             .merge(resume::routes())
             .merge(approvals::routes())
-            .merge(skills::routes());
+            .merge(skills::routes())
+            .merge(streams::routes());
         let (router, mut document) = routes.split_for_parts();
         document::complete(&mut document);
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);

@@ -32,17 +32,6 @@ pub trait Executor: Send + Sync {
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError>;
 
-    /// Asks a skill what it is. It may run code of the skill to be told.
-    ///
-    /// # Errors
-    /// There is no such skill, it cannot be loaded, or it fails to answer.
-    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        Ok(Descriptor {
-            name: name.to_owned(),
-            ..Descriptor::default()
-        })
-    }
-
     /// Whether there is a skill of that name that can be run, as far as that is known without running it.
     /// A surface that can tell its caller asks before it starts a run; one that is started all the same is
     /// recorded with the error.
@@ -52,6 +41,17 @@ pub trait Executor: Send + Sync {
     fn check(&self, name: &str) -> Result<(), ExecutorError> {
         let _ = name;
         Ok(())
+    }
+
+    /// Asks a skill what it is. It may run code of the skill to be told.
+    ///
+    /// # Errors
+    /// There is no such skill, it cannot be loaded, or it fails to answer.
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        Ok(Descriptor {
+            name: name.to_owned(),
+            ..Descriptor::default()
+        })
     }
 
     /// What a run is held to that is done again and whose ledger says so: none of what the memory of the

@@ -7,13 +7,16 @@ use std::time::Duration;
 use super::context::{Beginning, Caller, RunContext};
 use super::dispatch::Dispatch;
 use super::error::{FailedRun, ResumeError, RunError};
-use super::executor::{ExecutorError, RunProfile, Terms};
+use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
 use super::suspend::LOOK_INTERVAL;
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
-use super::{Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
+use super::{
+    Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, parent_span_id,
+    wall_time_ms,
+};
 use crate::capability::{Capability, GrantSource};
 use crate::executor::{Failure, Seed};
 use crate::id::RunId;
@@ -22,6 +25,7 @@ use crate::ledger::{
     RunStarted, RunStatus, StoreError,
 };
 use crate::outcome::OutcomeCode;
+use crate::trace_context::TraceContext;
 
 /// What stands in a ledger where a value was taken out.
 const REDACTED: &str = "[redacted:";
@@ -231,14 +235,12 @@ impl Runner {
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let executor = self.executor();
-        let mut profile = executor.profile(&skill, &options.terms)?;
-        check_component(run_id, &skill, &started, &profile)?;
-        check_grants(run_id, &started, &options.terms, &profile)?;
-        profile.environment = environment(&started, &profile);
-        let caller = caller.of_recorded(started.parent_run_id.clone());
+        let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
+        let caller = caller
+            .of_recorded(started.parent_run_id.clone())
+            .traced(recorded_trace(&started));
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
-        let input = JsonObject::parse(started.input.as_str());
-        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
+        let input = recorded_input(run_id, &started)?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
         let beyond = Beyond::GoOn {
@@ -338,6 +340,33 @@ impl Runner {
     }
 }
 
+/// The trace that a run began in.
+fn recorded_trace(started: &RunStarted) -> Option<TraceContext> {
+    let trace_id = started.trace_id.as_deref()?;
+    let parent = started.parent_span_id.as_deref();
+    TraceContext::recorded(trace_id, parent, !started.trace_unsampled)
+}
+
+/// What the run is held to from now on, which has to be what it takes to do it again.
+fn profile_again(
+    executor: &dyn Executor,
+    run_id: &RunId,
+    skill: &str,
+    started: &RunStarted,
+    terms: &Terms,
+) -> Result<RunProfile, RunError> {
+    let mut profile = executor.profile(skill, terms)?;
+    check_component(run_id, skill, started, &profile)?;
+    check_grants(run_id, started, terms, &profile)?;
+    profile.environment = environment(started, &profile);
+    Ok(profile)
+}
+
+fn recorded_input(run_id: &RunId, started: &RunStarted) -> Result<JsonObject, ResumeError> {
+    let input = JsonObject::parse(started.input.as_str());
+    input.map_err(|_| not_recorded(run_id, "input"))
+}
+
 /// Puts on record that the run goes on, durably.
 async fn record_resumed(
     recorder: &Recorder,
@@ -351,7 +380,9 @@ async fn record_resumed(
         wall_time_ms: Some(wall_time_ms(caller, profile)),
         retry_ambiguous: options.retry_ambiguous,
         component_digest: profile.component_digest.clone(),
-        trace_id: caller.trace_id().map(str::to_owned),
+        trace_id: caller.trace().map(|trace| trace.trace_id().to_string()),
+        parent_span_id: caller.trace().and_then(parent_span_id),
+        trace_unsampled: caller.trace().is_some_and(|trace| !trace.is_sampled()),
     };
     let appended = recorder.record_durable(Origin::Host, &resumed.into());
     appended

@@ -38,6 +38,7 @@ pub struct SkillExecutor {
     tools: Toolbox,
     models: Models,
     approvals: Approvals,
+    propagates_trace: bool,
 }
 
 /// What a [`SkillExecutor`] is made of.
@@ -66,6 +67,8 @@ pub struct SkillExecutorOptions {
     pub models: Models,
     /// How questions are answered.
     pub approvals: Approvals,
+    /// Whether requests, questions to models and calls of tools carry their place in the trace.
+    pub propagates_trace: bool,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -85,6 +88,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: Approvals::default(),
+            propagates_trace: true,
             clock,
         }
     }
@@ -105,6 +109,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: config.approvals,
+            propagates_trace: config.telemetry.propagate,
             clock,
         }
     }
@@ -133,6 +138,7 @@ impl SkillExecutor {
             tools: options.tools,
             models: options.models,
             approvals: options.approvals,
+            propagates_trace: options.propagates_trace,
         })
     }
 
@@ -152,7 +158,8 @@ impl SkillExecutor {
             true => (Toolbox::new(), Models::new()),
             false => (self.tools.clone(), self.models.clone()),
         };
-        Journal::new(cx, name, Arc::clone(&skill.body), tools, models)
+        let body = Arc::clone(&skill.body);
+        Journal::new(cx, name, body, tools, models, self.propagates_trace)
     }
 
     /// What the skill's input and result have to fit. It is asked itself unless its manifest says it.
