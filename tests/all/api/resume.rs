@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
 use skillrun::config::Durability;
-use skillrun::ledger::{RunQuery, RunState, RunStatus, Store, StoreOptions, Summary};
+use skillrun::ledger::{Digest, RunQuery, RunState, RunStatus, Store, StoreOptions, Summary};
 use skillrun_test_artifacts::GREET;
 
 use super::approvals::{asking, decide, ended, home, run_id, until_open};
@@ -188,10 +188,13 @@ fn what_cannot_go_on_is_refused_with_the_reason() {
     fs::copy(GREET.wasm, home.skill("probe").join("skill.wasm")).unwrap();
     let accepted = home.skillrun(&["skills", "pin", "probe", "--accept"]);
     assert_eq!(accepted.exit, Some(0), "{accepted:?}");
-    let diverged = eventually("the new component", || {
-        let answer = resume(&daemon, &cut_off, &json!({}));
-        (answer.problem() == "diverged").then_some(answer)
+    let new = Digest::of(&fs::read(GREET.wasm).unwrap()).to_string();
+    eventually("the new component", || {
+        let shown = daemon.get("/api/skills/probe").json();
+        (shown["skill"]["component_digest"] == new.as_str()).then_some(())
     });
+    let diverged = resume(&daemon, &cut_off, &json!({}));
+    assert_eq!(diverged.problem(), "diverged");
     assert_eq!(diverged.status, 422, "{diverged:?}");
     assert_eq!(diverged.json()["run_id"], cut_off.as_str());
 }
