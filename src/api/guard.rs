@@ -10,8 +10,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq as _;
 
-use super::Api;
+use super::metrics::METRICS;
 use super::problem::{Problem, ProblemCode};
+use super::{Access, Api};
+use crate::config::Token;
 
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +42,14 @@ impl Api {
     fn caller(&self, request: &Request) -> Result<Caller, Problem> {
         self.check_host(request)?;
         self.check_origin(request.headers())?;
-        let is_open = OPEN_ROUTES.contains(&request.uri().path());
-        if self.0.tokens.is_empty() {
-            return Ok(Caller::Anybody);
-        }
+        let Access { settings, token } = self.access().clone();
+        let path = request.uri().path();
+        let is_open = OPEN_ROUTES.contains(&path) || path == METRICS && settings.metrics_open;
+        let known = [token.as_ref(), self.0.local_token.as_ref()];
         match bearer(request.headers()) {
-            Some(token) if self.is_token(token) => Ok(Caller::Trusted),
+            Some(given) if is_token(given, known) => Ok(Caller::Trusted),
+            // Where nobody needs a token, whatever else is brought along is nobody's business.
+            _ if token.is_none() => Ok(Caller::Anybody),
             None if is_open => Ok(Caller::Anybody),
             given => Err(Problem::new(
                 ProblemCode::Unauthorized,
@@ -56,16 +60,6 @@ impl Api {
             )
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
         }
-    }
-
-    /// In a time that does not say how much of it was right.
-    fn is_token(&self, given: &str) -> bool {
-        let given = given.as_bytes();
-        let tokens = self.0.tokens.iter();
-        let found = tokens.fold(0, |found, token| {
-            found | token.value().as_bytes().ct_eq(given).unwrap_u8()
-        });
-        found == 1
     }
 
     /// A page whose name is made to lead to this machine names its own host, which is not this one.
@@ -99,15 +93,15 @@ impl Api {
     fn is_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let listen = self.settings().listen.ip();
+        let settings = self.settings();
+        let listen = settings.listen.ip();
         let is_own = bare.parse::<IpAddr>().is_ok_and(|address| {
             address == listen
                 || address.is_loopback() && (listen.is_loopback() || listen.is_unspecified())
         });
         is_own
             || host == "localhost"
-            || self
-                .settings()
+            || settings
                 .hosts
                 .iter()
                 .any(|allowed| *allowed == host || allowed == bare)
@@ -128,6 +122,15 @@ impl Api {
         }
         Ok(())
     }
+}
+
+/// In a time that does not say how much of it was right.
+fn is_token(given: &str, known: [Option<&Token>; 2]) -> bool {
+    let given = given.as_bytes();
+    let found = known.into_iter().flatten().fold(0, |found, token| {
+        found | token.value().as_bytes().ct_eq(given).unwrap_u8()
+    });
+    found == 1
 }
 
 /// The token of a request.

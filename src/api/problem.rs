@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::health::Checks;
 use crate::id::RunId;
 
 /// The media type of every problem document.
@@ -109,6 +110,7 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     run_id: Option<RunId>,
+    checks: Option<Checks>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -134,6 +136,9 @@ pub(crate) struct ProblemDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
+    /// What was looked at, where that is what the request asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Checks>,
     /// The id of the request, which the log of the process has too.
     request_id: String,
 }
@@ -146,6 +151,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             run_id: None,
+            checks: None,
             headers: Vec::new(),
         }
     }
@@ -159,6 +165,12 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_checks(mut self, checks: Checks) -> Self {
+        self.checks = Some(checks);
         self
     }
 
@@ -210,6 +222,7 @@ impl Problem {
             detail: self.detail,
             hint: self.hint,
             run_id: self.run_id,
+            checks: self.checks,
             request_id: request_id.to_owned(),
         };
         let mut response = (status, Json(document)).into_response();

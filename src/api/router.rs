@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, guard, health, request};
+use super::{Api, guard, health, metrics, request};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -28,16 +28,27 @@ impl Api {
     /// Everything that can be asked. Whoever serves it on a socket of its own keeps the bounds on connections;
     /// [`Api::serve`] does both.
     pub fn router(&self) -> Router {
-        let routes = OpenApiRouter::with_openapi(Document::openapi()).merge(health::routes());
+        let routes = OpenApiRouter::with_openapi(Document::openapi())
+            .merge(health::routes())
+            .merge(metrics::routes());
         let (router, document) = routes.split_for_parts();
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);
         router
             .merge(page)
             .fallback(no_such_route)
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                request::in_time,
+            ))
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                request::unless_draining,
+            ))
             .layer(DefaultBodyLimit::max(self.settings().body_bytes_max))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check))
             .layer(CatchPanicLayer::custom(request::panicked))
             .layer(middleware::from_fn(request::answer))
+            .layer(middleware::from_fn_with_state(self.clone(), metrics::count))
             .with_state(self.clone())
     }
 }

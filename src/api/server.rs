@@ -20,7 +20,7 @@ const HEAD_FIELDS_MAX: usize = 100;
 /// How long nothing is accepted after the system had no descriptor left. Protects from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long answers that are under way may take after the surface is closed.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
+const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 impl Api {
     /// Answers whoever connects, until `shutdown` fires. Then nobody is accepted any more, streams end, and

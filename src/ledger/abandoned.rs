@@ -120,6 +120,7 @@ mod tests {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: tokio::sync::Notify::new(),
+            counters: crate::ledger::statistics::Counters::default(),
         };
         let options = StoreOptions {
             runs_dir: dir.to_owned(),

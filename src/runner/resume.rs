@@ -203,7 +203,7 @@ impl Runner {
             origin,
             seed,
         } = self.take_up(run_id, &options).await?;
-        let again = || Opened::again(recorder.clone(), inner.shutdown.clone(), work.clone());
+        let again = || Opened::again(recorder.clone(), inner.ends(work.clone()));
         // A new ledger of which nothing comes has an end, so that it is not carried on later.
         let copied = options.from_node.is_some().then(again);
         let run_id = recorder.run_id();
@@ -223,6 +223,7 @@ impl Runner {
             retry_ambiguous: options.retry_ambiguous,
         };
         let opened = copied.unwrap_or_else(again);
+        inner.counters.resumed();
         let started_at = origin.started_at;
         let cx = RunContext::new(
             self.clone(),
