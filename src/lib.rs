@@ -68,6 +68,8 @@ pub mod schema;
 pub mod telemetry;
 mod tls;
 pub mod tools;
+pub mod trace;
+pub mod trace_context;
 
 #[cfg(feature = "cli")]
 pub mod cli;

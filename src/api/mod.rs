@@ -9,23 +9,33 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod approvals;
+mod document;
+mod dto;
 mod extract;
 mod guard;
 mod health;
+mod idempotency;
 mod metrics;
 mod problem;
 mod refusal;
 mod request;
+mod resume;
 mod router;
+mod runs;
 mod server;
+mod skills;
+mod streams;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use self::metrics::Metrics;
 pub use problem::ProblemCode;
 
+use self::idempotency::Requests;
+use self::metrics::Metrics;
+use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 
@@ -50,6 +60,9 @@ struct Shared {
     host: Skillrun,
     access: Mutex<Access>,
     local_token: Option<Token>,
+    requests: Arc<Requests>,
+    streams: streams::Streams,
+    descriptions: Descriptions,
     /// Fires when no new work is taken, because the surface is about to close.
     draining: CancellationToken,
     /// Fires when streams have to end.
@@ -67,13 +80,17 @@ struct Access {
 impl Api {
     /// A surface that nobody can reach yet.
     pub fn new(options: ApiOptions) -> Self {
+        let home = options.host.config().home.clone();
         Self(Arc::new(Shared {
+            requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
+            streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             access: Mutex::new(Access {
                 settings: Arc::new(options.settings),
                 token: options.token,
             }),
             local_token: options.local_token,
+            descriptions: Descriptions::new(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             metrics: Metrics::default(),
@@ -81,7 +98,8 @@ impl Api {
     }
 
     /// Holds requests to other settings and another token from now on. The address, `connections_max`,
-    /// `body_bytes_max` and `header_timeout_ms` stay as they are: they belong to sockets that are open.
+    /// `streams_max`, `body_bytes_max`, `header_timeout_ms` and `stall_timeout_ms` stay as they are: they belong
+    /// to sockets that are open.
     pub fn reconfigure(&self, settings: Serve, token: Option<Token>) {
         let mut access = self.access();
         let now = &access.settings;
@@ -89,7 +107,9 @@ impl Api {
             listen: now.listen,
             connections_max: now.connections_max,
             body_bytes_max: now.body_bytes_max,
+            streams_max: now.streams_max,
             header_timeout_ms: now.header_timeout_ms,
+            stall_timeout_ms: now.stall_timeout_ms,
             ..settings
         };
         *access = Access {
@@ -119,6 +139,16 @@ impl Api {
     /// The settings as they are now.
     pub(crate) fn settings(&self) -> Arc<Serve> {
         Arc::clone(&self.access().settings)
+    }
+
+    /// The requests that came with a key.
+    pub(crate) fn requests(&self) -> &Arc<Requests> {
+        &self.0.requests
+    }
+
+    /// What skills say of themselves.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

@@ -104,6 +104,7 @@ mod tests {
     use crate::ledger::folder::Folder;
     use crate::ledger::health::Health;
     use crate::ledger::payload::RunStarted;
+    use crate::ledger::pending::SilentRuns;
     use crate::ledger::redact::Redactions;
     use crate::ledger::store::{Store, StoreOptions};
     use crate::ledger::sync::Flusher;
@@ -121,6 +122,7 @@ mod tests {
             redactions: Redactions::default(),
             decided: tokio::sync::Notify::new(),
             counters: crate::ledger::statistics::Counters::default(),
+            silent: SilentRuns::default(),
         };
         let options = StoreOptions {
             runs_dir: dir.to_owned(),

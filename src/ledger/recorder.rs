@@ -18,6 +18,7 @@ use super::event::{Event, Origin};
 use super::folder::Folder;
 use super::health::Health;
 use super::payload::Head;
+use super::pending::SilentRuns;
 use super::redact::Redactions;
 use super::state::State;
 use super::statistics::Counters;
@@ -48,6 +49,8 @@ pub(super) struct Shelf {
     /// Wakes who waits for decisions.
     pub(super) decided: Notify,
     pub(super) counters: Counters,
+    /// Runs that wait for none.
+    pub(super) silent: SilentRuns,
 }
 
 /// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record

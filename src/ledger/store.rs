@@ -11,6 +11,7 @@ use super::abandoned::{Abandoned, close_abandoned};
 use super::blob;
 use super::bus::Bus;
 use super::create::create;
+use super::ended::EndedRuns;
 use super::error::StoreError;
 use super::event::Event;
 use super::explain::{Explanation, explain};
@@ -22,6 +23,7 @@ use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
 use super::lock::Holders;
 use super::payload::{Head, RunStarted};
+use super::pending::SilentRuns;
 use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
@@ -80,6 +82,7 @@ impl Store {
             redactions: Redactions::default(),
             decided: Notify::new(),
             counters: Counters::default(),
+            silent: SilentRuns::default(),
         })))
     }
 
@@ -306,9 +309,22 @@ impl Store {
         Subscription::new(self.clone(), run_id.clone(), from_seq)
     }
 
+    /// As [`Store::subscribe`], from the newest event that there is.
+    ///
+    /// # Errors
+    /// As [`Store::subscribe`].
+    pub fn subscribe_newest(&self, run_id: &RunId) -> Result<Subscription, StoreError> {
+        Subscription::from_newest(self.clone(), run_id.clone())
+    }
+
     /// The events that recorders of this store write from now on, of all runs.
     pub fn subscribe_all(&self) -> AllSubscription {
         AllSubscription::new(self.clone())
+    }
+
+    /// The runs that recorders of this store leave from now on, once their last event may be read.
+    pub fn ended_runs(&self) -> EndedRuns {
+        self.bus().ends.subscribe()
     }
 
     pub(super) fn bus(&self) -> &Bus {

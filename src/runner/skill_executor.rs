@@ -39,6 +39,7 @@ pub struct SkillExecutor {
     tools: Toolbox,
     models: Models,
     approvals: Approvals,
+    propagates_trace: bool,
 }
 
 /// What a [`SkillExecutor`] is made of.
@@ -67,6 +68,8 @@ pub struct SkillExecutorOptions {
     pub models: Models,
     /// How questions are answered.
     pub approvals: Approvals,
+    /// Whether requests, questions to models and calls of tools carry their place in the trace.
+    pub propagates_trace: bool,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -86,6 +89,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: Approvals::default(),
+            propagates_trace: true,
             clock,
         }
     }
@@ -106,6 +110,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: config.approvals,
+            propagates_trace: config.telemetry.propagate,
             clock,
         }
     }
@@ -134,6 +139,7 @@ impl SkillExecutor {
             tools: options.tools,
             models: options.models,
             approvals: options.approvals,
+            propagates_trace: options.propagates_trace,
         })
     }
 
@@ -147,32 +153,14 @@ impl SkillExecutor {
         }
     }
 
-    /// Loads a skill and asks it what it is.
-    ///
-    /// # Errors
-    /// There is no such skill, it cannot be loaded, or it fails to answer.
-    pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let registry = self.skills.current();
-        let name = parts(name).0;
-        let skill = registry.get(name);
-        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
-        let program = self.load(&skill).await?;
-        let profile = self.profile(name, &Terms::default());
-        let limits = profile.map_err(|error| ExecutorError::Load {
-            name: name.to_owned(),
-            reason: chain(&error),
-            hint: None,
-        })?;
-        Ok(program.describe(limits.limits).await?)
-    }
-
     fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
         // The record answers; where it cannot, there is nobody to be asked.
         let (tools, models) = match cx.is_record_only() {
             true => (Toolbox::new(), Models::new()),
             false => (self.tools.clone(), self.models.clone()),
         };
-        Journal::new(cx, name, Arc::clone(&skill.body), tools, models)
+        let body = Arc::clone(&skill.body);
+        Journal::new(cx, name, body, tools, models, self.propagates_trace)
     }
 
     /// What the skill's input and result have to fit. It is asked itself unless its manifest says it.
@@ -265,6 +253,21 @@ impl Executor for SkillExecutor {
         self.engine.statistics()
     }
 
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        let registry = self.skills.current();
+        let name = parts(name).0;
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
+        let program = self.load(&skill).await?;
+        let profile = self.profile(name, &Terms::default());
+        let limits = profile.map_err(|error| ExecutorError::Load {
+            name: name.to_owned(),
+            reason: chain(&error),
+            hint: None,
+        })?;
+        Ok(program.describe(limits.limits).await?)
+    }
+
     async fn call_tool(
         &self,
         cx: &RunContext,
@@ -315,6 +318,18 @@ impl Executor for SkillExecutor {
             }
             Err(failure) if failure.code == OutcomeCode::SkillError => Ok(error_result(failure)),
             Err(failure) => Err(failure.into()),
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), ExecutorError> {
+        let (name, _operation) = parts(name);
+        let registry = self.skills.current();
+        match registry.get(name) {
+            None => Err(reason_without(&registry, name)),
+            Some(skill) if skill.component.is_none() => Err(ExecutorError::PromptOnly {
+                name: name.to_owned(),
+            }),
+            Some(_) => Ok(()),
         }
     }
 

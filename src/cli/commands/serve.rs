@@ -23,6 +23,7 @@ use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
+use crate::trace::{Exporter, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
@@ -42,6 +43,11 @@ pub(crate) async fn serve(
     let recovery = config.recovery;
     let host = Skillrun::builder(config).watch_skills().build();
     let host = host.map_err(assemble::refused)?;
+    let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
+    let exporter = exporter
+        .map(Exporter::new)
+        .transpose()?
+        .map(Exporter::start);
     // It lists all runs, which brings the index up to date as well.
     let (closed, _recovered) = host.runner().recover(recovery).await?;
     for run in closed.iter().filter_map(|run| run.closed.as_ref().err()) {
@@ -79,6 +85,9 @@ pub(crate) async fn serve(
     drop(record);
     if exit == Exit::Ok {
         host.shutdown().await;
+        if let Some(exporter) = exporter {
+            exporter.shutdown().await;
+        }
     }
     Ok(exit)
 }
