@@ -156,6 +156,11 @@ impl Api {
         &self.0.closing
     }
 
+    /// The streams of events.
+    pub(crate) fn streams(&self) -> &streams::Streams {
+        &self.0.streams
+    }
+
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }

@@ -3,6 +3,8 @@
 //! `daemon.lock` is held for as long as the daemon lives, however it ends. `daemon.json` says what it is: a record
 //! without a lock is nobody's.
 
+mod client;
+
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;

@@ -25,10 +25,20 @@ pub(super) struct Exposition {
     skills: Skills,
     requests: Requests,
     request_duration: Counted,
+    streams: Streams,
     draining: bool,
     resident_bytes: Option<u64>,
     open_descriptors: Option<u64>,
     descriptors_max: Option<u64>,
+}
+
+/// Streams of events.
+#[derive(Debug)]
+struct Streams {
+    clients: u64,
+    lagged: u64,
+    frames: u64,
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -42,6 +52,7 @@ impl Exposition {
     pub(super) fn of(api: &Api) -> Self {
         let host = api.host();
         let skills = host.skills().current();
+        let streams = api.streams().stats();
         Self {
             runner: host.runner().statistics(),
             store: host.store().statistics(),
@@ -54,6 +65,12 @@ impl Exposition {
             },
             requests: api.metrics().requests(),
             request_duration: api.metrics().duration.counted(),
+            streams: Streams {
+                clients: streams.clients(),
+                lagged: streams.lagged(),
+                frames: streams.frames(),
+                bytes: streams.bytes(),
+            },
             draining: api.is_draining(),
             resident_bytes: process::resident_bytes(),
             open_descriptors: process::open_descriptors(),
@@ -143,6 +160,21 @@ impl Exposition {
         )
     }
 
+    fn streams(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let streams = &self.streams;
+        out.gauge(
+            "stream_clients",
+            "Clients of streams of events",
+            streams.clients,
+        )?;
+        let help = "How often a client was told that it is behind";
+        out.counter("stream_lags", help, streams.lagged)?;
+        let help = "Events that were handed out, to each client of its own";
+        out.counter("stream_events", help, streams.frames)?;
+        let help = "Bytes that were handed out to clients";
+        out.counter("stream_bytes", help, streams.bytes)
+    }
+
     fn process(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let mut build = out.family("build", "What runs here", MetricType::Info)?;
         build.info([("version", env!("CARGO_PKG_VERSION"))])?;
@@ -180,6 +212,7 @@ impl Collector for Exposition {
         self.ledgers(out)?;
         self.engine(out)?;
         self.http(out)?;
+        self.streams(out)?;
         self.process(out)
     }
 }

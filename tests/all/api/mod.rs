@@ -1,9 +1,13 @@
 //! The HTTP surface: the real binary, over real sockets.
 
 mod approvals;
+mod cancelled;
+mod connections;
 pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
+mod metrics;
+mod operations;
 mod runs;
 
 pub(crate) use daemon::Client;
