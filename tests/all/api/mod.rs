@@ -4,4 +4,4 @@ mod daemon;
 mod guard;
 mod lifecycle;
 
-pub(crate) use daemon::Client;
+pub(crate) use daemon::{Client, Daemon};
