@@ -217,9 +217,7 @@ impl Runner {
         check_component(run_id, &skill, &started, &profile)?;
         check_grants(run_id, &started, &options.terms, &profile)?;
         profile.environment = environment(&started, &profile);
-        let caller = caller
-            .of_recorded(started.parent_run_id.clone())
-            .traced(recorded_trace(&started));
+        let caller = as_recorded(caller, &started);
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
@@ -322,11 +320,14 @@ impl Runner {
     }
 }
 
-/// The trace that a run began in.
-fn recorded_trace(started: &RunStarted) -> Option<TraceContext> {
-    let trace_id = started.trace_id.as_deref()?;
+/// The same caller inside the run, and in the trace, that the record names, unless it is in others itself.
+fn as_recorded(caller: Caller, started: &RunStarted) -> Caller {
     let parent = started.parent_span_id.as_deref();
-    TraceContext::recorded(trace_id, parent, !started.trace_unsampled)
+    let is_sampled = !started.trace_unsampled;
+    let trace_id = started.trace_id.as_deref();
+    let trace = trace_id.and_then(|id| TraceContext::recorded(id, parent, is_sampled));
+    let caller = caller.of_recorded(started.parent_run_id.clone());
+    caller.traced(trace)
 }
 
 /// Puts on record that the run goes on, durably.

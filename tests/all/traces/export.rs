@@ -116,9 +116,12 @@ fn the_daemon_exports_with_its_secret_and_sends_the_rest_when_it_ends() {
     assert_eq!(daemon.end(), Some(0), "{}", daemon.log());
     assert!(!daemon.log().contains("a-key-of-the-test"));
     let spans = collected(&collector);
-    let [span] = &spans[..] else {
+    // The part that was cut off is told of, too.
+    let [cut_off, span] = &spans[..] else {
         panic!("{spans:#?}")
     };
+    assert_eq!(cut_off.attributes["skillrun.run.part"], "0");
+    assert_eq!(cut_off.trace_id, span.trace_id);
     assert_eq!(span.attributes["skillrun.status"], "interrupted");
     assert_eq!(span.attributes["skillrun.run.part"], "1");
     for request in collector.seen() {

@@ -139,66 +139,35 @@ fn ledger(events: &[(Origin, &str, Value, u64)]) -> Home {
     home
 }
 
+/// A run that waits for a person, is suspended for an hour meanwhile, and fails.
+fn suspended_run() -> Home {
+    use Origin::{Guest, Host};
+    let step = "step:grind#1";
+    let enter = json!({ "node_id": step, "node_name": "grind" });
+    let call = json!({ "call_id": "tool#1", "node_id": step, "name": "t__a\u{1b}[2J" });
+    let result = json!({ "call_id": "tool#1", "output": 1, "duration_micros": 9_500 });
+    let exit = json!({ "node_id": step, "duration_micros": 30_000, "success": true });
+    let request = json!({ "approval_id": "approval#1", "prompt": "May I?" });
+    let suspended = json!({ "status": "suspended", "code": "interrupted" });
+    let resumed = json!({ "attempt": 1, "reason": "decided" });
+    let response = json!({ "approval_id": "approval#1", "approved": true, "source": "cli" });
+    let failed = json!({ "status": "error", "code": "skill_error", "error": "no corn" });
+    ledger(&[
+        (Guest, "node_enter", enter, 10),
+        (Host, "tool_call", call, 10),
+        (Host, "tool_result", result, 10),
+        (Guest, "node_exit", exit, 10),
+        (Host, "approval_request", request, 10),
+        (Host, "run_completed", suspended, 60_000),
+        (Host, "run_resumed", resumed, 3_600_000),
+        (Host, "approval_response", response, 10),
+        (Host, "run_completed", failed, 10),
+    ])
+}
+
 #[test]
 fn a_run_is_printed_as_a_tree() {
-    use Origin::{Guest, Host};
-    let home = ledger(&[
-        (
-            Guest,
-            "node_enter",
-            json!({ "node_id": "step:grind#1", "node_name": "grind" }),
-            10,
-        ),
-        (
-            Host,
-            "tool_call",
-            json!({ "call_id": "tool#1", "node_id": "step:grind#1", "name": "t__a\u{1b}[2J" }),
-            10,
-        ),
-        (
-            Host,
-            "tool_result",
-            json!({ "call_id": "tool#1", "output": 1, "duration_micros": 9_500 }),
-            10,
-        ),
-        (
-            Guest,
-            "node_exit",
-            json!({ "node_id": "step:grind#1", "duration_micros": 30_000, "success": true }),
-            10,
-        ),
-        (
-            Host,
-            "approval_request",
-            json!({ "approval_id": "approval#1", "prompt": "May I?" }),
-            10,
-        ),
-        (
-            Host,
-            "run_completed",
-            json!({ "status": "suspended", "code": "interrupted" }),
-            60_000,
-        ),
-        (
-            Host,
-            "run_resumed",
-            json!({ "attempt": 1, "reason": "decided" }),
-            3_600_000,
-        ),
-        (
-            Host,
-            "approval_response",
-            json!({ "approval_id": "approval#1", "approved": true, "source": "cli" }),
-            10,
-        ),
-        (
-            Host,
-            "run_completed",
-            json!({ "status": "error", "code": "skill_error", "error": "no corn" }),
-            10,
-        ),
-    ]);
-    let ran = home.skillrun(&["runs", "trace", RUN_ID]);
+    let ran = suspended_run().skillrun(&["runs", "trace", RUN_ID]);
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     let expected = "\
 trace 4bf92f3577b34da6a3ce929d0e0e4736
