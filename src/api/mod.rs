@@ -9,14 +9,22 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod approvals;
+mod document;
+mod dto;
 mod extract;
 mod guard;
 mod health;
+mod idempotency;
 mod problem;
 mod refusal;
 mod request;
+mod resume;
 mod router;
+mod runs;
 mod server;
+mod skills;
+mod streams;
 
 use std::sync::Arc;
 
@@ -24,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
+use self::idempotency::Requests;
+use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 
@@ -45,6 +55,9 @@ struct Shared {
     host: Skillrun,
     settings: Serve,
     tokens: Vec<Token>,
+    requests: Arc<Requests>,
+    streams: streams::Streams,
+    descriptions: Descriptions,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -52,10 +65,14 @@ struct Shared {
 impl Api {
     /// A surface that nobody can reach yet.
     pub fn new(options: ApiOptions) -> Self {
+        let home = options.host.config().home.clone();
         Self(Arc::new(Shared {
+            requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
+            streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,
+            descriptions: Descriptions::new(),
             closing: CancellationToken::new(),
         }))
     }
@@ -66,6 +83,16 @@ impl Api {
 
     pub(crate) fn settings(&self) -> &Serve {
         &self.0.settings
+    }
+
+    /// The requests that came with a key.
+    pub(crate) fn requests(&self) -> &Arc<Requests> {
+        &self.0.requests
+    }
+
+    /// What skills say of themselves.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, guard, health, request};
+use super::{Api, approvals, document, guard, health, request, resume, runs, skills, streams};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -20,7 +20,13 @@ use super::{Api, guard, health, request};
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(ProblemDocument)),
-    tags((name = "operations", description = "Health and figures of the process"))
+    tags(
+        (name = "runs", description = "Runs: started, shown, resumed and cancelled"),
+        (name = "approvals", description = "What runs wait for, and the answers"),
+        (name = "skills", description = "Which skills there are"),
+        (name = "streams", description = "Events as they are recorded"),
+        (name = "operations", description = "Health and figures of the process")
+    )
 )]
 struct Document;
 
@@ -28,8 +34,15 @@ impl Api {
     /// Everything that can be asked. Whoever serves it on a socket of its own keeps the bounds on connections;
     /// [`Api::serve`] does both.
     pub fn router(&self) -> Router {
-        let routes = OpenApiRouter::with_openapi(Document::openapi()).merge(health::routes());
-        let (router, document) = routes.split_for_parts();
+        let routes = OpenApiRouter::with_openapi(Document::openapi())
+            .merge(health::routes())
+            .merge(runs::routes())
+            .merge(resume::routes())
+            .merge(approvals::routes())
+            .merge(skills::routes())
+            .merge(streams::routes());
+        let (router, mut document) = routes.split_for_parts();
+        document::complete(&mut document);
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);
         router
             .merge(page)

@@ -41,6 +41,7 @@ mod line;
 mod list;
 mod lock;
 mod payload;
+mod pending;
 mod prune;
 mod reader;
 mod recorder;
@@ -74,6 +75,7 @@ pub use self::payload::{
     LogStream, NodeEnter, NodeExit, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
     RunStatus, StructuredOutput, Timer, ToolCall, ToolResult,
 };
+pub use self::pending::{Pending, PendingQuery};
 pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};
 pub use self::recorder::{Appended, Recorder};

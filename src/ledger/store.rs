@@ -23,6 +23,7 @@ use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
 use super::lock::Holders;
 use super::payload::{Head, RunStarted};
+use super::pending::SilentRuns;
 use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
@@ -79,6 +80,7 @@ impl Store {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: Notify::new(),
+            silent: SilentRuns::default(),
         })))
     }
 
@@ -303,6 +305,14 @@ impl Store {
     /// [`StoreError::NotFound`], or the file cannot be read.
     pub fn subscribe(&self, run_id: &RunId, from_seq: u64) -> Result<Subscription, StoreError> {
         Subscription::new(self.clone(), run_id.clone(), from_seq)
+    }
+
+    /// As [`Store::subscribe`], from the newest event that there is.
+    ///
+    /// # Errors
+    /// As [`Store::subscribe`].
+    pub fn subscribe_newest(&self, run_id: &RunId) -> Result<Subscription, StoreError> {
+        Subscription::from_newest(self.clone(), run_id.clone())
     }
 
     /// The events that recorders of this store write from now on, of all runs.

@@ -9,7 +9,7 @@ use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::config::{ApprovalPolicy, Approvals};
-use crate::executor::Failure;
+use crate::executor::{Descriptor, Failure};
 use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 use crate::registry::Skill;
@@ -31,6 +31,28 @@ pub trait Executor: Send + Sync {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError>;
+
+    /// Whether there is a skill of that name that can be run, as far as that is known without running it.
+    /// A surface that can tell its caller asks before it starts a run; one that is started all the same is
+    /// recorded with the error.
+    ///
+    /// # Errors
+    /// There is none, or what there is cannot be run.
+    fn check(&self, name: &str) -> Result<(), ExecutorError> {
+        let _ = name;
+        Ok(())
+    }
+
+    /// Asks a skill what it is. It may run code of the skill to be told.
+    ///
+    /// # Errors
+    /// There is no such skill, it cannot be loaded, or it fails to answer.
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        Ok(Descriptor {
+            name: name.to_owned(),
+            ..Descriptor::default()
+        })
+    }
 
     /// What a run is held to that is done again and whose ledger says so: none of what the memory of the
     /// machine is divided by may be more.

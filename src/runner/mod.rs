@@ -5,6 +5,7 @@
 //! to end, whatever happens in between: an error, a panic, a cancellation, a future that is dropped.
 
 mod admission;
+mod approval;
 mod context;
 mod contract;
 mod dispatch;
@@ -63,6 +64,9 @@ use crate::trace_context::TraceContext;
 /// The deadline of a call that sets none: as long as a wall-time limit and the time that a person has
 /// to answer may be. Protects from an executor that keeps no limit of its own.
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
+/// How deep runs nest at most that are looked into. Protects from ledgers that name each other.
+const RUNS_ABOVE_MAX: usize = 64;
 
 /// A builder of runtimes that stay responsive while guests compute.
 ///

@@ -10,6 +10,7 @@ use super::error::{FailedRun, ResumeError, RunError};
 use super::executor::{ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
+use super::suspend::LOOK_INTERVAL;
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
 use super::{
@@ -118,18 +119,13 @@ impl Runner {
         parent: &RunContext,
         options: StartOptions,
     ) -> Result<Inside, RunError> {
-        let retry_ambiguous = parent.replay().is_some_and(Replay::retry_ambiguous);
-        let resumed = self.begin_again(
-            caller.clone().detached().of_one_run(),
-            run_id,
-            ResumeOptions {
-                retry_ambiguous,
-                terms: options.terms.clone(),
-                reason: ResumeReason::Parent,
-                ..ResumeOptions::default()
-            },
-        );
-        match resumed.await {
+        let again = ResumeOptions {
+            retry_ambiguous: parent.replay().is_some_and(Replay::retry_ambiguous),
+            terms: options.terms.clone(),
+            reason: ResumeReason::Parent,
+            ..ResumeOptions::default()
+        };
+        match self.when_free(&caller, run_id, again).await {
             Ok(dispatch) => Ok(Inside::GoesOn(Box::new(self.carry_on(dispatch)))),
             Err(RunError::NotResumed(ResumeError::Ledger {
                 source: StoreError::Ended { .. },
@@ -141,6 +137,32 @@ impl Runner {
                 ..
             })) => Ok(Inside::GoesOn(Box::new(self.start(caller, options).await?))),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a run up, after whoever carries it out, as one does who resumed it before its parent.
+    async fn when_free(
+        &self,
+        caller: &Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<Dispatch, RunError> {
+        loop {
+            let inside = caller.clone().detached().of_one_run();
+            let begun = self.begin_again(inside, run_id, options.clone()).await;
+            let Err(RunError::NotResumed(ResumeError::Ledger {
+                source: StoreError::Locked { .. },
+                ..
+            })) = &begun
+            else {
+                return begun;
+            };
+            tokio::select! {
+                biased;
+                () = caller.cancelled() => return begun,
+                () = self.0.shutdown.cancelled() => return begun,
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
         }
     }
 

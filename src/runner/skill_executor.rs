@@ -152,25 +152,6 @@ impl SkillExecutor {
         }
     }
 
-    /// Loads a skill and asks it what it is.
-    ///
-    /// # Errors
-    /// There is no such skill, it cannot be loaded, or it fails to answer.
-    pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let registry = self.skills.current();
-        let name = parts(name).0;
-        let skill = registry.get(name);
-        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
-        let program = self.load(&skill).await?;
-        let profile = self.profile(name, &Terms::default());
-        let limits = profile.map_err(|error| ExecutorError::Load {
-            name: name.to_owned(),
-            reason: chain(&error),
-            hint: None,
-        })?;
-        Ok(program.describe(limits.limits).await?)
-    }
-
     fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
         // The record answers; where it cannot, there is nobody to be asked.
         let (tools, models) = match cx.is_record_only() {
@@ -267,6 +248,21 @@ fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
 
 #[async_trait]
 impl Executor for SkillExecutor {
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        let registry = self.skills.current();
+        let name = parts(name).0;
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
+        let program = self.load(&skill).await?;
+        let profile = self.profile(name, &Terms::default());
+        let limits = profile.map_err(|error| ExecutorError::Load {
+            name: name.to_owned(),
+            reason: chain(&error),
+            hint: None,
+        })?;
+        Ok(program.describe(limits.limits).await?)
+    }
+
     async fn call_tool(
         &self,
         cx: &RunContext,
@@ -317,6 +313,18 @@ impl Executor for SkillExecutor {
             }
             Err(failure) if failure.code == OutcomeCode::SkillError => Ok(error_result(failure)),
             Err(failure) => Err(failure.into()),
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), ExecutorError> {
+        let (name, _operation) = parts(name);
+        let registry = self.skills.current();
+        match registry.get(name) {
+            None => Err(reason_without(&registry, name)),
+            Some(skill) if skill.component.is_none() => Err(ExecutorError::PromptOnly {
+                name: name.to_owned(),
+            }),
+            Some(_) => Ok(()),
         }
     }
 

@@ -107,6 +107,7 @@ fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyho
     });
     let listing = store.list(&RunQuery {
         state: args.status.map(StatusFilter::state),
+        may_go_on: false,
         skill: args.skill,
         parent_run_id: args.parent,
         since,
