@@ -1,8 +1,11 @@
 //! Where a trace comes from and where it goes.
 
 use serde_json::json;
+use skillrun_test_artifacts::GREET;
 
 use super::{PARENT, TRACE_ID, World, named};
+use crate::api::Daemon;
+use crate::harness::Home;
 
 #[test]
 fn every_call_carries_the_span_that_it_has_on_record() {
@@ -97,4 +100,50 @@ fn a_variable_that_is_no_traceparent_is_told_of_and_the_run_has_a_trace_of_its_o
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 4, "each has its own: {seen:?}");
+}
+
+#[test]
+fn a_request_for_a_run_places_it_in_the_trace_of_its_caller() {
+    let home = Home::new(&[GREET]);
+    let daemon = Daemon::start(&home);
+    let start = |headers: &[String]| {
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        let body = json!({ "skill_name": "greet", "input": { "name": "Ada" } }).to_string();
+        let answer = daemon.request("POST", "/api/agent/runs", &headers, Some(&body));
+        assert_eq!(answer.status, 202, "{answer:?}");
+        let run_id = answer.json()["run_id"].as_str().unwrap().to_owned();
+        home.wait_for_event(&run_id, "run_completed");
+        (
+            home.events_of(&run_id, "run_started")[0]["payload"].clone(),
+            run_id,
+        )
+    };
+    let field = |value: &str| format!("traceparent: {value}");
+    let (started, run_id) = start(&[field(PARENT), "tracestate: a=1".to_owned()]);
+    assert_eq!(started["trace_id"], TRACE_ID);
+    assert_eq!(started["parent_span_id"], "00f067aa0ba902b7");
+    for hostile in [
+        vec![field(PARENT), field(PARENT)],
+        vec![field(&PARENT.to_uppercase())],
+        vec![field(&format!("{PARENT}{}", "0".repeat(4_000)))],
+        vec![field("")],
+    ] {
+        let (started, _) = start(&hostile);
+        assert_ne!(started["trace_id"], TRACE_ID, "{hostile:?}");
+        assert_eq!(started.get("parent_span_id"), None, "{started}");
+    }
+
+    // A run that begins from a step of another is in the trace of whoever wants that.
+    let own = PARENT.replace(TRACE_ID, &TRACE_ID.replace('4', "5"));
+    let body = json!({ "from_node": "step:compose#1" }).to_string();
+    let path = format!("/api/agent/runs/{run_id}/resume");
+    let answer = daemon.request("POST", &path, &[&field(&own)], Some(&body));
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let again = answer.json()["run_id"].as_str().unwrap().to_owned();
+    home.wait_for_event(&again, "run_completed");
+    let resumed = &home.events_of(&again, "run_resumed")[0]["payload"];
+    assert_eq!(resumed["trace_id"], TRACE_ID.replace('4', "5"));
+    let trace = home.skillrun(&["--json", "runs", "trace", &again]).json();
+    let root = &trace["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    assert_eq!(root["traceId"], TRACE_ID.replace('4', "5"), "{trace}");
 }
