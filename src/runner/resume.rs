@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::{Beginning, Caller, RunContext};
 use super::dispatch::Dispatch;
 use super::error::{FailedRun, ResumeError, RunError};
-use super::executor::{ExecutorError, RunProfile, Terms};
+use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
 use super::suspend::LOOK_INTERVAL;
@@ -235,10 +235,7 @@ impl Runner {
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let executor = self.executor();
-        let mut profile = executor.profile(&skill, &options.terms)?;
-        check_component(run_id, &skill, &started, &profile)?;
-        check_grants(run_id, &started, &options.terms, &profile)?;
-        profile.environment = environment(&started, &profile);
+        let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
         let caller = as_recorded(caller, &started);
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
         let input = JsonObject::parse(started.input.as_str());
@@ -340,6 +337,21 @@ impl Runner {
             started,
         })
     }
+}
+
+/// What a run is held to that goes on, after looking that it can.
+fn profile_again(
+    executor: &dyn Executor,
+    run_id: &RunId,
+    skill: &str,
+    started: &RunStarted,
+    terms: &Terms,
+) -> Result<RunProfile, RunError> {
+    let mut profile = executor.profile(skill, terms)?;
+    check_component(run_id, skill, started, &profile)?;
+    check_grants(run_id, started, terms, &profile)?;
+    profile.environment = environment(started, &profile);
+    Ok(profile)
 }
 
 /// The same caller inside the run, and in the trace, that the record names, unless it is in others itself.
