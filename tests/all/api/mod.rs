@@ -10,4 +10,4 @@ mod metrics;
 mod operations;
 mod runs;
 
-pub(crate) use daemon::Client;
+pub(crate) use daemon::{Client, Daemon};
