@@ -17,6 +17,7 @@ mod refusal;
 mod request;
 mod router;
 mod server;
+mod stalled;
 mod streams;
 
 use std::sync::Arc;

@@ -3,5 +3,6 @@
 mod daemon;
 mod guard;
 mod lifecycle;
+mod streams;
 
 pub(crate) use daemon::Client;
