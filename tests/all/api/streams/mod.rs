@@ -24,6 +24,7 @@ use crate::harness::Home;
 
 mod all;
 mod bounds;
+mod browser;
 mod one;
 mod tickets;
 
