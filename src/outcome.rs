@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Why a run ended the way it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub enum OutcomeCode {
     /// The skill returned a result.
     Ok,

@@ -1,14 +1,18 @@
 //! What handlers take out of a request, refused with a problem when it is not what it should be.
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
 
 use super::problem::{Problem, ProblemCode};
 use crate::id::RunId;
 
-/// A body of JSON.
+/// A body of JSON, for routes that need nothing of it but its value.
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(Problem))]
+#[expect(dead_code, reason = "the routes that answer and resume runs need it")]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 /// The parameters behind the `?`.
@@ -36,6 +40,15 @@ impl From<JsonRejection> for Problem {
     }
 }
 
+impl From<BytesRejection> for Problem {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            status if status == ProblemCode::TooLarge.status() => Self::of_status(status),
+            _ => Self::new(ProblemCode::BadRequest, rejection.body_text()),
+        }
+    }
+}
+
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Self {
         Self::new(ProblemCode::BadRequest, rejection.body_text())
@@ -46,6 +59,27 @@ impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
         Self::new(ProblemCode::BadRequest, rejection.body_text())
     }
+}
+
+/// What a body holds whose bytes are needed as well.
+pub(crate) fn json_of<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    if !is_json(headers) {
+        return Err(Problem::of_status(
+            ProblemCode::UnsupportedMediaType.status(),
+        ));
+    }
+    match axum::Json::from_bytes(body) {
+        Ok(axum::Json(value)) => Ok(value),
+        Err(rejection) => Err(rejection.into()),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
 /// A run's id in a path. One that no run can have names no run.

@@ -9,13 +9,16 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod dto;
 mod extract;
 mod guard;
 mod health;
+mod idempotency;
 mod problem;
 mod refusal;
 mod request;
 mod router;
+mod runs;
 mod server;
 mod stalled;
 mod streams;
@@ -26,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
+use self::idempotency::Requests;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 
@@ -47,6 +51,7 @@ struct Shared {
     host: Skillrun,
     settings: Serve,
     tokens: Vec<Token>,
+    requests: Arc<Requests>,
     streams: streams::Streams,
     /// Fires when streams have to end.
     closing: CancellationToken,
@@ -55,7 +60,9 @@ struct Shared {
 impl Api {
     /// A surface that nobody can reach yet.
     pub fn new(options: ApiOptions) -> Self {
+        let home = options.host.config().home.clone();
         Self(Arc::new(Shared {
+            requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
             streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             settings: options.settings,
@@ -70,6 +77,11 @@ impl Api {
 
     pub(crate) fn settings(&self) -> &Serve {
         &self.0.settings
+    }
+
+    /// The requests that came with a key.
+    pub(crate) fn requests(&self) -> &Arc<Requests> {
+        &self.0.requests
     }
 
     /// Fires when streams have to end, because the surface is closing.

@@ -48,7 +48,7 @@ pub enum ProblemCode {
     Busy,
     /// The request took too long.
     Timeout,
-    /// Ledgers cannot be written now.
+    /// What has to be on disk cannot be written now: a ledger, or the requests that came with a key.
     Unavailable,
     /// The process is shutting down.
     ShuttingDown,
@@ -95,7 +95,7 @@ impl ProblemCode {
             Self::Diverged => "the run would not do what is on record",
             Self::Busy => "too much at once",
             Self::Timeout => "it took too long",
-            Self::Unavailable => "ledgers cannot be written",
+            Self::Unavailable => "nothing can be recorded",
             Self::ShuttingDown => "the process is shutting down",
             Self::Internal => "the host failed",
         }

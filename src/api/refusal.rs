@@ -7,7 +7,7 @@ use axum::http::header::RETRY_AFTER;
 use super::extract::no_such_run;
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
-use crate::runner::{ResumeError, RunError};
+use crate::runner::{ExecutorError, ResumeError, RunError};
 
 /// Seconds after which a caller who was refused for want of room may ask again.
 const RETRY_AFTER_S: &str = "1";
@@ -85,10 +85,43 @@ impl From<RunError> for Problem {
             RunError::Busy { .. } => Self::new(ProblemCode::Busy, detail)
                 .with_header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S)),
             RunError::ShuttingDown => Self::new(ProblemCode::ShuttingDown, detail),
+            RunError::NoLedger {
+                source: StoreError::Io { .. },
+                ..
+            } => unwritten(&error),
             RunError::NoLedger { source, .. } => source.into(),
             RunError::NotResumed(error) => error.into(),
             RunError::LedgerUnavailable { .. } => unwritten(&error),
             _ => Self::internal(&error),
+        }
+    }
+}
+
+/// Of a skill that cannot be run, which is known before a run of it is begun.
+impl From<ExecutorError> for Problem {
+    fn from(error: ExecutorError) -> Self {
+        let code = match &error {
+            ExecutorError::NotFound { .. } => ProblemCode::NotFound,
+            ExecutorError::PromptOnly { .. } | ExecutorError::Disabled { .. } => {
+                ProblemCode::NotRunnable
+            }
+            // The reason names files of the machine.
+            ExecutorError::Load { name, .. } => {
+                tracing::warn!(
+                    error = crate::telemetry::chain(&error),
+                    "skill cannot be run"
+                );
+                let detail = format!("skill {name:?} was refused when it was read");
+                let hint = format!("skillrun skills validate {name} shows what is wrong with it");
+                return Self::new(ProblemCode::NotRunnable, detail).with_hint(hint);
+            }
+            _ => return Self::internal(&error),
+        };
+        let (detail, hint) = (error.to_string(), error.hint());
+        let problem = Self::new(code, detail);
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
         }
     }
 }

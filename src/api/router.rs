@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, guard, health, request, streams};
+use super::{Api, guard, health, request, runs, streams};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -21,6 +21,7 @@ use super::{Api, guard, health, request, streams};
     ),
     components(schemas(ProblemDocument)),
     tags(
+        (name = "runs", description = "Runs of skills"),
         (name = "streams", description = "Events as they come, as server-sent events"),
         (name = "operations", description = "Health and figures of the process")
     )
@@ -33,6 +34,7 @@ impl Api {
     pub fn router(&self) -> Router {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
+            .merge(runs::routes())
             .merge(streams::routes());
         let (router, document) = routes.split_for_parts();
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);

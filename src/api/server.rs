@@ -65,6 +65,7 @@ impl Api {
         }
         drop(listener);
         self.closing().cancel();
+        self.0.streams.stats().log();
         let _late = tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await;
     }
 

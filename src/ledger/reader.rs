@@ -237,7 +237,7 @@ impl Follower {
     }
 
     /// Lines before the next one.
-    pub(super) fn lines(&self) -> u64 {
+    pub fn lines(&self) -> u64 {
         self.lines.position().lines
     }
 
@@ -284,6 +284,23 @@ impl Follower {
         });
         self.lines.give_back();
         Ok(entry)
+    }
+
+    /// Passes over the next `lines` lines, damaged ones too, or over all that there are.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn skip_lines(&mut self, lines: u64) -> Result<(), StoreError> {
+        for _ in 0..lines {
+            let line = self
+                .lines
+                .next_line()
+                .map_err(|source| unreadable(&self.run_id, source))?;
+            if line.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Passes over the events with a number below `seq`.

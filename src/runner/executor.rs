@@ -32,6 +32,17 @@ pub trait Executor: Send + Sync {
         arguments: JsonObject,
     ) -> Result<ToolCallResult, ExecutorError>;
 
+    /// Whether there is a skill of that name that can be run, as far as that is known without running it.
+    /// A surface that can tell its caller asks before it starts a run; one that is started all the same is
+    /// recorded with the error.
+    ///
+    /// # Errors
+    /// There is none, or what there is cannot be run.
+    fn check(&self, name: &str) -> Result<(), ExecutorError> {
+        let _ = name;
+        Ok(())
+    }
+
     /// What a run is held to that is done again and whose ledger says so: none of what the memory of the
     /// machine is divided by may be more.
     fn limits(&self) -> Limits {

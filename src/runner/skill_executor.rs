@@ -313,6 +313,18 @@ impl Executor for SkillExecutor {
         }
     }
 
+    fn check(&self, name: &str) -> Result<(), ExecutorError> {
+        let (name, _operation) = parts(name);
+        let registry = self.skills.current();
+        match registry.get(name) {
+            None => Err(reason_without(&registry, name)),
+            Some(skill) if skill.component.is_none() => Err(ExecutorError::PromptOnly {
+                name: name.to_owned(),
+            }),
+            Some(_) => Ok(()),
+        }
+    }
+
     fn limits(&self) -> Limits {
         self.limits.clone()
     }

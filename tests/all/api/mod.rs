@@ -1,8 +1,9 @@
 //! The HTTP surface: the real binary, over real sockets.
 
-mod daemon;
+pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
+mod runs;
 mod streams;
 
 pub(crate) use daemon::Client;
