@@ -127,8 +127,31 @@ fn settings(config: &Config) -> Vec<Setting> {
         ),
     ]);
     settings.extend(approvals(config.approvals));
+    settings.extend(streams(&config.serve));
     settings.extend(grants_and_network(config));
     settings
+}
+
+/// What clients that watch runs may cost.
+fn streams(serve: &crate::config::Serve) -> [Setting; 3] {
+    let default = crate::config::Serve::default();
+    [
+        Setting::of(
+            "serve.streams_max",
+            &serve.streams_max,
+            &default.streams_max,
+        ),
+        Setting::of(
+            "serve.heartbeat_ms",
+            &serve.heartbeat_ms,
+            &default.heartbeat_ms,
+        ),
+        Setting::of(
+            "serve.stall_timeout_ms",
+            &serve.stall_timeout_ms,
+            &default.stall_timeout_ms,
+        ),
+    ]
 }
 
 /// How questions are answered.
