@@ -114,7 +114,7 @@ impl Keyed {
             return Err(Problem::new(ProblemCode::BadRequest, detail));
         }
         let scope: &[u8] = match caller {
-            Caller::Anybody => b"anybody\0",
+            Caller::Anybody | Caller::Watcher => b"anybody\0",
             Caller::Trusted => b"trusted\0",
         };
         let parent = parent.map_or("", RunId::as_str);
