@@ -18,10 +18,12 @@ use super::{Api, streams};
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Somebody who can reach this port, with a ticket for one stream at most.
+    /// Somebody who can reach this port.
     Anybody,
     /// Somebody who brought a token.
     Trusted,
+    /// Somebody who brought a ticket, which opens one stream and nothing else.
+    Watcher,
 }
 
 /// Routes that need no token: they say nothing but that the process is there and well.
@@ -82,7 +84,7 @@ impl Api {
         let (path, clock) = (request.uri().path(), self.host().clock());
         let opened = self.0.streams.tickets().open(&ticket, path, clock);
         match opened {
-            Some(opened) => Ok((Caller::Anybody, Some(opened))),
+            Some(opened) => Ok((Caller::Watcher, Some(opened))),
             None => Err(refused(
                 "the ticket is not, or no longer, good for this stream",
             )),
