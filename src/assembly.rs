@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::ledger::{RedactError, Store, StoreError, StoreOptions};
-use crate::models::{ModelProvider, Models};
+use crate::models::{ModelName, ModelProvider, Models};
 use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
@@ -113,6 +113,7 @@ struct Own {
     executor: Option<Arc<dyn Executor>>,
     tools: Vec<Arc<dyn HostTool>>,
     models: BTreeMap<String, Arc<dyn ModelProvider>>,
+    aliases: BTreeMap<String, ModelName>,
 }
 
 /// The parts of a [`Skillrun`] before they are put together.
@@ -172,6 +173,13 @@ impl Builder {
     #[must_use]
     pub fn model_provider(mut self, name: &str, provider: Arc<dyn ModelProvider>) -> Self {
         self.own.models.insert(name.to_owned(), provider);
+        self
+    }
+
+    /// Adds a name of the operator's for a model, as `[model_aliases]` does.
+    #[must_use]
+    pub fn model_alias(mut self, alias: &str, model: ModelName) -> Self {
+        self.own.aliases.insert(alias.to_owned(), model);
         self
     }
 
@@ -251,6 +259,9 @@ impl Own {
         for (name, provider) in &self.models {
             models = models.with_provider(name, Arc::clone(provider));
         }
+        for (alias, model) in &self.aliases {
+            models = models.with_alias(alias, model.clone());
+        }
         let executor = SkillExecutor::new(SkillExecutorOptions {
             http,
             models,
@@ -315,7 +326,7 @@ impl Skillrun {
         &self.0.skills
     }
 
-    /// What carries runs out.
+    /// What starts, resumes and cancels runs.
     pub fn runner(&self) -> &Runner {
         &self.0.runner
     }

@@ -8,43 +8,32 @@
 //!
 //! ```no_run
 //! use std::path::Path;
-//! use std::sync::Arc;
 //!
-//! use skillrun::clock::Clock;
+//! use skillrun::Skillrun;
 //! use skillrun::config::Config;
-//! use skillrun::ledger::{Store, StoreOptions};
-//! use skillrun::registry::Registry;
-//! use skillrun::runner::{
-//!     Caller, JsonObject, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions, StartOptions,
-//! };
+//! use skillrun::runner::{Caller, JsonObject, StartOptions};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::load(Path::new("/var/lib/skillrun"))?;
-//! let clock = Clock::system();
-//! let skills = Registry::load(&config.skills_dir())?;
-//! let options = SkillExecutorOptions::from_config(&config, skills, clock.clone());
-//! let executor = SkillExecutor::new(options)?;
-//! let runner = Runner::new(RunnerOptions {
-//!     store: Store::open(StoreOptions {
-//!         runs_dir: config.runs_dir(),
-//!         durability: config.durability,
-//!         clock: clock.clone(),
-//!     })?,
-//!     executor: Arc::new(executor),
-//!     admission: config.runs,
-//!     clock,
-//! });
+//! let host = Skillrun::builder(Config::load(Path::new("/var/lib/skillrun"))?).build()?;
 //!
 //! let input = JsonObject::parse(r#"{"name": "Ada"}"#)?;
-//! let outcome = runner.run(Caller::new(), StartOptions::new("greet", input)).await?;
+//! let outcome = host.runner().run(Caller::new(), StartOptions::new("greet", input)).await?;
 //! println!("{}: {}", outcome.run_id, outcome.result.output());
+//!
+//! host.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! The builder takes a store, skills, tools, models or an executor of your own in place of those that the
+//! configuration names. The folder `examples/` of the sources has whole programs: the smallest embedding, tools and
+//! a model of one's own, an executor of one's own, and a daemon with the HTTP surface. A process that lives on calls
+//! [`Runner::recover`](runner::Runner::recover) when it starts, so that runs which were cut off go on.
+//!
 //! # The parts
 //!
+//! * [`assembly`] puts the parts together, from a configuration.
 //! * [`runner`] runs skills and keeps the record. Its [`Executor`](runner::Executor) is a trait, so
 //!   that an embedder can carry runs out in another way.
 //! * [`ledger`] is the record: written durably, chained line by line, verified offline.
@@ -56,7 +45,7 @@
 //!
 //! # Features
 //!
-//! `cli` brings the command line; `server` and `mcp` are named for the HTTP and MCP surfaces and add
+//! `cli` brings the command line, `server` the HTTP surface, `api`. `mcp` is named for the MCP surface and adds
 //! nothing yet. The library builds without any of them.
 
 #[cfg(feature = "server")]

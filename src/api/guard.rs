@@ -1,17 +1,19 @@
 //! Who may ask at all: the host that a request names, where it comes from, and the token that it brings.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq as _;
 
-use super::Api;
 use super::problem::{Problem, ProblemCode};
+use super::streams::TicketUse;
+use super::{Api, streams};
 
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum Caller {
     Anybody,
     /// Somebody who brought a token.
     Trusted,
+    /// Somebody who brought a ticket, which opens one stream and nothing else.
+    Watcher,
 }
 
 /// Routes that need no token: they say nothing but that the process is there and well.
@@ -28,8 +32,11 @@ const OPEN_ROUTES: [&str; 2] = ["/healthz", "/readyz"];
 /// Refuses whoever may not ask.
 pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     match api.caller(&request) {
-        Ok(caller) => {
+        Ok((caller, ticket)) => {
             request.extensions_mut().insert(caller);
+            if let Some(ticket) = ticket {
+                request.extensions_mut().insert(Arc::new(ticket));
+            }
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
@@ -37,16 +44,17 @@ pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Ne
 }
 
 impl Api {
-    fn caller(&self, request: &Request) -> Result<Caller, Problem> {
+    fn caller(&self, request: &Request) -> Result<(Caller, Option<TicketUse>), Problem> {
         self.check_host(request)?;
         self.check_origin(request.headers())?;
         let is_open = OPEN_ROUTES.contains(&request.uri().path());
         if self.0.tokens.is_empty() {
-            return Ok(Caller::Anybody);
+            return Ok((Caller::Anybody, None));
         }
         match bearer(request.headers()) {
-            Some(token) if self.is_token(token) => Ok(Caller::Trusted),
-            None if is_open => Ok(Caller::Anybody),
+            Some(token) if self.is_token(token) => Ok((Caller::Trusted, None)),
+            None if is_open => Ok((Caller::Anybody, None)),
+            None if is_stream_asked_for(request) => self.watcher(request),
             given => Err(Problem::new(
                 ProblemCode::Unauthorized,
                 match given {
@@ -55,6 +63,31 @@ impl Api {
                 },
             )
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        }
+    }
+
+    /// Whoever brought a ticket for the stream that is asked for.
+    fn watcher(&self, request: &Request) -> Result<(Caller, Option<TicketUse>), Problem> {
+        let query = request.uri().query().unwrap_or_default().as_bytes();
+        let mut parameters = url::form_urlencoded::parse(query);
+        let ticket = parameters.find(|(name, _)| name == "ticket");
+        let refused = |detail| {
+            Problem::new(ProblemCode::Unauthorized, detail)
+                .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+                .with_hint("POST /api/stream-tickets gives a ticket")
+        };
+        let (_, ticket) = ticket.ok_or_else(|| {
+            refused(
+                "expected the header field Authorization: Bearer TOKEN, or the parameter ticket",
+            )
+        })?;
+        let (path, clock) = (request.uri().path(), self.host().clock());
+        let opened = self.0.streams.tickets().open(&ticket, path, clock);
+        match opened {
+            Some(opened) => Ok((Caller::Watcher, Some(opened))),
+            None => Err(refused(
+                "the ticket is not, or no longer, good for this stream",
+            )),
         }
     }
 
@@ -128,6 +161,10 @@ impl Api {
         }
         Ok(())
     }
+}
+
+fn is_stream_asked_for(request: &Request) -> bool {
+    request.method() == Method::GET && streams::is_stream(request.uri().path())
 }
 
 /// The token of a request.

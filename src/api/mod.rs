@@ -20,6 +20,7 @@ mod request;
 mod router;
 mod runs;
 mod server;
+mod streams;
 
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ struct Shared {
     settings: Serve,
     tokens: Vec<Token>,
     requests: Arc<Requests>,
+    streams: streams::Streams,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -60,6 +62,7 @@ impl Api {
         let home = options.host.config().home.clone();
         Self(Arc::new(Shared {
             requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
+            streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,

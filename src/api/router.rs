@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, guard, health, request, runs};
+use super::{Api, guard, health, request, runs, streams};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -20,7 +20,11 @@ use super::{Api, guard, health, request, runs};
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(ProblemDocument)),
-    tags((name = "runs", description = "Runs of skills"), (name = "operations", description = "Health and figures of the process"))
+    tags(
+        (name = "runs", description = "Runs of skills"),
+        (name = "streams", description = "Events as they come, as server-sent events"),
+        (name = "operations", description = "Health and figures of the process")
+    )
 )]
 struct Document;
 
@@ -30,7 +34,8 @@ impl Api {
     pub fn router(&self) -> Router {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
-            .merge(runs::routes());
+            .merge(runs::routes())
+            .merge(streams::routes());
         let (router, document) = routes.split_for_parts();
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);
         router

@@ -15,6 +15,8 @@ pub const TOKEN_BYTES_MIN: usize = 16;
 
 /// Connections at most: each takes a descriptor, of which a process has some thousands.
 const CONNECTIONS_MAX: u64 = 100_000;
+/// As many as there can be connections.
+const STREAMS_MAX: u64 = CONNECTIONS_MAX;
 /// An input of the largest size, every byte of it escaped.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Ten minutes: nobody waits longer for one answer.
@@ -44,6 +46,13 @@ pub struct Serve {
     /// Milliseconds for which runs may go on after a shutdown was asked for, before they are interrupted, 0 to
     /// 600,000.
     pub drain_ms: u64,
+    /// Streams of events at once, 1 to 100,000. Each takes a connection.
+    pub streams_max: usize,
+    /// Milliseconds after which a stream that has nothing to say says that it is there, 100 to 600,000.
+    pub heartbeat_ms: u64,
+    /// Milliseconds for which a client may take nothing of what is sent to it before its connection is ended,
+    /// 100 to 600,000.
+    pub stall_timeout_ms: u64,
 }
 
 impl Default for Serve {
@@ -58,6 +67,9 @@ impl Default for Serve {
             header_timeout_ms: 10_000,
             request_timeout_ms: 30_000,
             drain_ms: 1_000,
+            streams_max: 1_024,
+            heartbeat_ms: 15_000,
+            stall_timeout_ms: 60_000,
         }
     }
 }
@@ -139,6 +151,9 @@ pub(super) struct ServeSection {
     header_timeout_ms: Number,
     request_timeout_ms: Number,
     drain_ms: Number,
+    streams_max: Number,
+    heartbeat_ms: Number,
+    stall_timeout_ms: Number,
 }
 
 /// The settings that a section is.
@@ -177,6 +192,24 @@ pub(super) fn settings(place: &Place<'_>, section: ServeSection) -> Result<Serve
             100,
         )?,
         drain_ms: time("serve.drain_ms", &section.drain_ms, default.drain_ms, 0)?,
+        streams_max: number(
+            "serve.streams_max",
+            &section.streams_max,
+            default.streams_max,
+            1..=STREAMS_MAX,
+        )?,
+        heartbeat_ms: time(
+            "serve.heartbeat_ms",
+            &section.heartbeat_ms,
+            default.heartbeat_ms,
+            100,
+        )?,
+        stall_timeout_ms: time(
+            "serve.stall_timeout_ms",
+            &section.stall_timeout_ms,
+            default.stall_timeout_ms,
+            100,
+        )?,
         token: token(place, section.token_file, section.token_env)?,
         hosts: checked(place, "serve.hosts", HOST, section.hosts, is_host)?,
         origins: checked(place, "serve.origins", ORIGIN, section.origins, is_origin)?,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 
 use super::error::{Corruption, Damage, StoreError};
 use super::line::{LINE_BYTES_MAX, Record, SeqPeek};
@@ -42,6 +43,18 @@ pub struct Page {
     /// Bytes at the end of the file that are no whole line: one that is just being written, or that a
     /// writer did not finish.
     pub unfinished_bytes: u64,
+}
+
+impl Position {
+    /// Bytes before it.
+    pub fn byte(self) -> u64 {
+        self.byte
+    }
+
+    /// Lines before it.
+    pub fn lines(self) -> u64 {
+        self.lines
+    }
 }
 
 impl Page {
@@ -162,6 +175,14 @@ impl Lines {
         }))
     }
 
+    /// Gives back the room that a long line took, so that whoever waits for the next one does not hold it.
+    fn give_back(&mut self) {
+        if self.buffer.capacity() > READ_BYTES {
+            self.buffer.clear();
+            self.buffer.shrink_to(READ_BYTES);
+        }
+    }
+
     /// Bytes from the end of the last line to the end of the file.
     pub(super) fn bytes_left(&self) -> io::Result<u64> {
         let bytes = self.file.get_ref().metadata()?.len();
@@ -220,6 +241,25 @@ impl Follower {
         self.lines.position().lines
     }
 
+    /// Bytes of the file that begin `offset` bytes after `line` does, at most `bytes_max` of them, whatever is
+    /// read line by line meanwhile. None at the end of the file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn piece(
+        &self,
+        line: Position,
+        offset: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0; bytes_max];
+        let file = self.lines.file.get_ref();
+        let read = file.read_at(&mut bytes, line.byte.saturating_add(offset));
+        let read = read.map_err(|source| unreadable(&self.run_id, source))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
     /// Where the next line begins.
     pub fn position(&self) -> Position {
         self.lines.position()
@@ -235,13 +275,15 @@ impl Follower {
             .lines
             .next_line()
             .map_err(|source| unreadable(run_id, source))?;
-        Ok(line.map(|line| match line.parse() {
+        let entry = line.map(|line| match line.parse() {
             Ok(record) if record.run_id == *run_id => Entry::Record(Box::new(record)),
             Ok(record) => Entry::Damaged(line.corrupt(Damage::OtherRun {
                 found: record.run_id,
             })),
             Err(damage) => Entry::Damaged(line.corrupt(damage)),
-        }))
+        });
+        self.lines.give_back();
+        Ok(entry)
     }
 
     /// Passes over the next `lines` lines, damaged ones too, or over all that there are.

@@ -304,6 +304,14 @@ impl Store {
         Subscription::new(self.clone(), run_id.clone(), from_seq)
     }
 
+    /// As [`Store::subscribe`], from the newest event that there is.
+    ///
+    /// # Errors
+    /// As [`Store::subscribe`].
+    pub fn subscribe_newest(&self, run_id: &RunId) -> Result<Subscription, StoreError> {
+        Subscription::from_newest(self.clone(), run_id.clone())
+    }
+
     /// The events that recorders of this store write from now on, of all runs.
     pub fn subscribe_all(&self) -> AllSubscription {
         AllSubscription::new(self.clone())

@@ -10,6 +10,7 @@ use super::bus::{Inbox, Notice, Published};
 use super::error::StoreError;
 use super::event::Event;
 use super::line::Record;
+use super::payload::RunStatus;
 use super::reader::{Entry, Follower, Position};
 use super::store::Store;
 use super::summary::RunState;
@@ -53,6 +54,8 @@ pub struct Subscription {
     ended: bool,
     /// Has read all there was at some time, and was not told since then that it is behind.
     is_on_time: bool,
+    /// Whether a run that is suspended may still have events to come.
+    waits_for_resume: bool,
 }
 
 impl Subscription {
@@ -60,6 +63,26 @@ impl Subscription {
         // The channel first: what is published after that is waited for, and what was published before
         // is in the file.
         let channel = store.bus().channel(&run_id);
+        Self::on(store, run_id, channel, from_seq)
+    }
+
+    /// From the newest event that may be read.
+    pub(super) fn from_newest(store: Store, run_id: RunId) -> Result<Self, StoreError> {
+        let channel = store.bus().channel(&run_id);
+        let published = channel.as_ref().map(|channel| *channel.borrow());
+        let newest = match published.filter(|published| !published.closed) {
+            Some(published) => published.seq,
+            None => store.summary(&run_id)?.head.seq,
+        };
+        Self::on(store, run_id, channel, newest)
+    }
+
+    fn on(
+        store: Store,
+        run_id: RunId,
+        channel: Option<watch::Receiver<Published>>,
+        from_seq: u64,
+    ) -> Result<Self, StoreError> {
         let mut follower = store.follow(&run_id, Position::default())?;
         follower.skip_to(from_seq)?;
         Ok(Self {
@@ -71,7 +94,21 @@ impl Subscription {
             idle_looks: 0,
             ended: false,
             is_on_time: false,
+            waits_for_resume: false,
         })
+    }
+
+    /// Takes a suspended run for one that goes on: what happens after it is resumed is waited for, however
+    /// long that takes.
+    #[must_use]
+    pub fn through_suspensions(mut self) -> Self {
+        self.waits_for_resume = true;
+        self
+    }
+
+    /// Where the next line begins.
+    pub fn position(&self) -> Position {
+        self.follower.position()
     }
 
     /// The next line, as soon as there is one; `None` when the run has ended, or nobody writes it any
@@ -85,42 +122,74 @@ impl Subscription {
     /// Outside of a tokio runtime with its timers on.
     pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
         loop {
-            let published = self
-                .channel
-                .as_mut()
-                .map(|channel| *channel.borrow_and_update());
-            let open = published.filter(|published| !published.closed);
-            let may_read = open.is_none_or(|open| self.follower.lines() < open.seq);
-            if may_read {
-                let behind = open.map_or(0, |open| open.seq - self.follower.lines());
-                if self.is_on_time && behind > BEHIND_MAX {
-                    self.is_on_time = false;
-                    return Ok(Some(Delivery::Behind { events: behind }));
-                }
-                if let Some(entry) = self.follower.next_entry()? {
-                    self.idle_looks = 0;
-                    self.ended = is_end(&entry);
-                    if matches!(&entry, Entry::Record(record) if record.seq < self.from_seq) {
-                        continue;
-                    }
-                    return Ok(Some(Delivery::Entry(entry)));
-                }
+            if let Some(delivery) = self.try_next()? {
+                return Ok(Some(delivery));
             }
-            self.is_on_time = true;
-            match (&mut self.channel, open) {
-                // The sender goes only after it said that it is closed.
-                (Some(channel), Some(_)) => drop(channel.changed().await),
-                _ if self.ended => return Ok(None),
-                _ if published.is_some() => self.channel = None,
-                _ => {
-                    if self.nobody_writes()? {
-                        return Ok(None);
-                    }
-                    tokio::time::sleep(LOOK_INTERVAL).await;
-                    self.channel = self.store.bus().channel(&self.run_id);
-                }
+            if !self.goes_on().await? {
+                return Ok(None);
             }
         }
+    }
+
+    /// The next line, if there is one by now. It reads the file, and waits for nothing else.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn try_next(&mut self) -> Result<Option<Delivery>, StoreError> {
+        loop {
+            let channel = self.channel.as_mut();
+            let published = channel.map(|channel| *channel.borrow_and_update());
+            let open = published.filter(|published| !published.closed);
+            let may_read = open.is_none_or(|open| self.follower.lines() < open.seq);
+            let behind = open.map_or(0, |open| open.seq.saturating_sub(self.follower.lines()));
+            if self.is_on_time && behind > BEHIND_MAX {
+                self.is_on_time = false;
+                return Ok(Some(Delivery::Behind { events: behind }));
+            }
+            let entry = match may_read {
+                true => self.follower.next_entry()?,
+                false => None,
+            };
+            let Some(entry) = entry else {
+                self.is_on_time = true;
+                return Ok(None);
+            };
+            self.idle_looks = 0;
+            self.ended = self.is_end(&entry);
+            if !matches!(&entry, Entry::Record(record) if record.seq < self.from_seq) {
+                return Ok(Some(Delivery::Entry(entry)));
+            }
+        }
+    }
+
+    /// Waits until there may be a further line, after [`Subscription::try_next`] found none; false when none
+    /// can come. It may be dropped at any time.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with its timers on.
+    pub async fn goes_on(&mut self) -> Result<bool, StoreError> {
+        // Not taken note of here, so that what changed since the last look is not waited for.
+        let published = self.channel.as_ref().map(|channel| *channel.borrow());
+        match (&mut self.channel, published) {
+            // The sender goes only after it said that it is closed.
+            (Some(channel), Some(Published { closed: false, .. })) => {
+                drop(channel.changed().await);
+            }
+            // The recorder is gone, and more may be read than was when it was looked.
+            (Some(_), _) => self.channel = None,
+            (None, _) if self.ended => return Ok(false),
+            (None, _) => {
+                if self.nobody_writes()? {
+                    return Ok(false);
+                }
+                tokio::time::sleep(LOOK_INTERVAL).await;
+                self.channel = self.store.bus().channel(&self.run_id);
+            }
+        }
+        Ok(true)
     }
 
     /// Asks now and then, when nothing comes, whether anything can come.
@@ -131,12 +200,25 @@ impl Subscription {
         }
         let now = self.store.summary(&self.run_id)?;
         let has_more = now.head.seq > self.follower.lines();
-        Ok(!has_more && (now.state != RunState::Running || now.writer_pid.is_none()))
+        let is_over = match now.state {
+            RunState::Running => now.writer_pid.is_none(),
+            RunState::Ended(RunStatus::Suspended) => !self.waits_for_resume,
+            RunState::Ended(_) | RunState::Corrupt => true,
+        };
+        Ok(!has_more && is_over)
     }
-}
 
-fn is_end(entry: &Entry) -> bool {
-    matches!(entry, Entry::Record(record) if matches!(record.event(), Event::RunCompleted(_)))
+    fn is_end(&self, entry: &Entry) -> bool {
+        let Entry::Record(record) = entry else {
+            return false;
+        };
+        match record.event() {
+            Event::RunCompleted(end) => {
+                !(self.waits_for_resume && end.status == RunStatus::Suspended)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a subscriber to all runs is given.
@@ -155,6 +237,8 @@ pub struct AllSubscription {
     inbox: Arc<Inbox>,
     current: Option<Current>,
     places: HashMap<RunId, Position>,
+    /// Where the line of the event that was given last begins.
+    last_at: Position,
 }
 
 /// The run that is being read.
@@ -173,7 +257,13 @@ impl AllSubscription {
             store,
             current: None,
             places: HashMap::new(),
+            last_at: Position::default(),
         }
+    }
+
+    /// Where the line of the event that was given last begins, in its run's ledger.
+    pub fn last_at(&self) -> Position {
+        self.last_at
     }
 
     /// The next event of any run, as soon as there is one. It may be dropped at any time without losing
@@ -220,6 +310,7 @@ impl AllSubscription {
             return Ok(None);
         };
         while current.follower.lines() < current.last {
+            self.last_at = current.follower.position();
             match current.follower.next_entry()? {
                 Some(Entry::Record(record)) => {
                     current.ended = record.kind == "run_completed";
@@ -255,7 +346,7 @@ impl AllSubscription {
 #[cfg(test)]
 mod tests {
     use super::super::event::Origin;
-    use super::super::payload::{Log, RunCompleted, RunStarted, RunStatus};
+    use super::super::payload::{Log, RunCompleted, RunStarted};
     use super::super::store::StoreOptions;
     use super::*;
     use crate::clock::Clock;

@@ -55,7 +55,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::executor::Seed;
 use crate::id::RunId;
-use crate::ledger::{Head, Json, RunOrigin, RunStarted, Store};
+use crate::ledger::{Head, Json, RunOrigin, RunStarted, Store, StoreError};
 use crate::limits::{LimitKey, LimitReached, Scope};
 use crate::outcome::OutcomeCode;
 
@@ -293,6 +293,16 @@ impl Runner {
         self.interrupt();
         self.0.work.close();
         self.0.work.wait().await;
+    }
+
+    /// Reads ledgers, which may be long, on a thread where nobody waits for others.
+    async fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let runner = self.clone();
+        let read = tokio::task::spawn_blocking(move || read(&runner)).await;
+        read.unwrap_or(Err(StoreError::ShutDown))
     }
 
     /// Everything up to the durable first event. Nothing is written when it fails.

@@ -91,15 +91,14 @@ impl Runner {
 
     /// The runs that are in a state, the oldest first.
     async fn runs_in(&self, state: RunState) -> Result<Vec<RunId>, StoreError> {
-        let store = self.store().clone();
-        let listed = tokio::task::spawn_blocking(move || {
+        let listed = self.reading(move |runner| {
             let mut query = RunQuery {
                 state: Some(state),
                 ..RunQuery::newest(LIST_RUNS_MAX)
             };
             let mut runs = Vec::new();
             loop {
-                let listing = store.list(&query)?;
+                let listing = runner.store().list(&query)?;
                 runs.extend(listing.runs.into_iter().map(|run| run.run_id));
                 match listing.next {
                     Some(next) => query.after = Some(next),
@@ -109,7 +108,7 @@ impl Runner {
             runs.reverse();
             Ok(runs)
         });
-        listed.await.unwrap_or(Err(StoreError::ShutDown))
+        listed.await
     }
 
     async fn restart(&self, run_id: &RunId, recovery: Recovery) -> Result<Started, NotRestarted> {
@@ -130,13 +129,15 @@ impl Runner {
             return Err(NotRestarted::Configured);
         }
         if summary.state == RunState::Ended(RunStatus::Suspended) {
-            return self.wait_on(run_id, &summary).map_err(read);
+            return self.wait_on(run_id, &summary).await.map_err(read);
         }
         match summary.code {
             None | Some(OutcomeCode::Interrupted) => {}
             Some(code) => return Err(NotRestarted::Stopped(code)),
         }
-        let restarts = self.restarts(run_id).map_err(read)?;
+        let id = run_id.clone();
+        let restarts = self.reading(move |runner| runner.restarts(&id));
+        let restarts = restarts.await.map_err(read)?;
         if restarts >= recovery.restarts_max {
             let restarts_max = recovery.restarts_max;
             return Err(NotRestarted::TooOften {
@@ -153,9 +154,14 @@ impl Runner {
     }
 
     /// Waits on for what a run was suspended for. It is not done again before that has come.
-    fn wait_on(&self, run_id: &RunId, summary: &Summary) -> Result<Started, StoreError> {
-        let mut gates = Vec::new();
-        self.open_gates(run_id, &mut gates, &mut BTreeSet::new(), DEPTH_MAX)?;
+    async fn wait_on(&self, run_id: &RunId, summary: &Summary) -> Result<Started, StoreError> {
+        let id = run_id.clone();
+        let gates = self.reading(move |runner| {
+            let mut gates = Vec::new();
+            runner.open_gates(&id, &mut gates, &mut BTreeSet::new(), DEPTH_MAX)?;
+            Ok(gates)
+        });
+        let gates = gates.await?;
         let caller = Caller::new().of_one_run();
         let cancellation = caller.cancellation().clone();
         let started_at = summary.started_at.unwrap_or_else(|| self.clock().now());

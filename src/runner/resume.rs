@@ -130,7 +130,7 @@ impl Runner {
             Err(RunError::NotResumed(ResumeError::Ledger {
                 source: StoreError::Ended { .. },
                 ..
-            })) => Ok(Inside::Ended(self.recorded_outcome(run_id)?)),
+            })) => Ok(Inside::Ended(self.recorded_outcome(run_id).await?)),
             // The process was gone before its first event was whole.
             Err(RunError::NotResumed(ResumeError::Ledger {
                 source: StoreError::NeverStarted { .. },
@@ -141,23 +141,23 @@ impl Runner {
     }
 
     /// How a run ended that has ended, as its caller was told.
-    pub(super) fn recorded_outcome(
+    pub(super) async fn recorded_outcome(
         &self,
         run_id: &RunId,
     ) -> Result<Result<RunOutcome, RunError>, ResumeError> {
-        let store = self.store();
         let failed = |source| ResumeError::Ledger {
             run_id: run_id.clone(),
             source,
         };
-        let recorded = store.recorded(run_id).map_err(failed)?;
-        let (_, started_at) = recorded.started().map_err(failed)?;
-        let completed = recorded.completed().map_err(failed)?;
-        let completed = completed.ok_or_else(|| ResumeError::NotRecorded {
-            run_id: run_id.clone(),
-            what: "end",
-        })?;
-        let head = store.summary(run_id).map_err(failed)?.head;
+        let id = run_id.clone();
+        let read = self.reading(move |runner| {
+            let recorded = runner.store().recorded(&id)?;
+            let (_, started_at) = recorded.started()?;
+            let head = runner.store().summary(&id)?.head;
+            Ok((recorded.completed()?, started_at, head))
+        });
+        let (completed, started_at, head) = read.await.map_err(failed)?;
+        let completed = completed.ok_or_else(|| not_recorded(run_id, "end"))?;
         let duration_micros = completed.duration_micros.unwrap_or_default();
         Ok(outcome(run_id, completed).map(|(code, result)| RunOutcome {
             run_id: run_id.clone(),
@@ -271,8 +271,13 @@ impl Runner {
         let taken_up = match &options.from_node {
             None => store.take_up(run_id).await.map_err(failed)?,
             Some(node) => {
-                let recorded = store.recorded(run_id).map_err(failed)?;
-                let until = recorded.find(node).map_err(failed)?;
+                let (id, wanted) = (run_id.clone(), node.clone());
+                let found = self.reading(move |runner| {
+                    let recorded = runner.store().recorded(&id)?;
+                    let until = recorded.find(&wanted)?;
+                    Ok((recorded, until))
+                });
+                let (recorded, until) = found.await.map_err(failed)?;
                 let until = until.ok_or_else(|| ResumeError::NoSuchNode {
                     run_id: run_id.clone(),
                     node: node.clone(),

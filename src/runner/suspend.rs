@@ -263,7 +263,7 @@ impl Runner {
                 RunError::NotResumed(ResumeError::Ledger {
                     source: StoreError::Ended { .. },
                     ..
-                }) => return Ok(Woken::Ended(self.recorded_outcome(&run_id)?)),
+                }) => return Ok(Woken::Ended(self.recorded_outcome(&run_id).await?)),
                 RunError::NotResumed(ResumeError::Ledger {
                     source: StoreError::Locked { .. },
                     ..

@@ -5,13 +5,12 @@
 //! writes, close.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use skillrun_test_artifacts::PROBE;
 use tempfile::TempDir;
 
+use crate::embedding::example;
 use crate::harness::Home;
 
 const FEW: u32 = 200;
@@ -32,22 +31,6 @@ const BESIDE_MAX: f64 = 2.0;
 /// Page faults a run may cause; the table of open files and the like grow now and then.
 const PAGE_FAULTS_MAX: f64 = 0.1;
 
-/// The example, as it is now: naming a test alone does not make cargo build the examples.
-fn embed() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--example", "embed"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(status.success());
-        // Cargo puts examples beside the binaries of the same profile.
-        let binary = Path::new(env!("CARGO_BIN_EXE_skillrun"));
-        binary.with_file_name("examples").join("embed")
-    })
-}
-
 /// Counts the system calls of `runs` runs, on the thread that runs them.
 fn system_calls(runs: u32) -> BTreeMap<String, u32> {
     let folder = TempDir::new().unwrap();
@@ -55,9 +38,9 @@ fn system_calls(runs: u32) -> BTreeMap<String, u32> {
     let status = Command::new("strace")
         .args(["-c", "-U", "name,calls", "-o"])
         .arg(&log)
-        .arg(embed())
+        .arg(example("embed").get_program())
         .args([PROBE.wasm, r#"{"verb":"noop"}"#])
-        .arg(folder.path().join("runs"))
+        .arg(folder.path())
         .arg(runs.to_string())
         .output()
         .expect("strace is not there: run cargo xtask setup");
@@ -112,9 +95,9 @@ fn page_faults(runs: u32) -> f64 {
             r#""$@" > /dev/null && read -r -a stat < /proc/$$/stat && echo "${stat[10]}""#,
             "bash",
         ])
-        .arg(embed())
+        .arg(example("embed").get_program())
         .args([PROBE.wasm, r#"{"verb":"noop"}"#])
-        .arg(folder.path().join("runs"))
+        .arg(folder.path())
         .arg(runs.to_string())
         .output()
         .unwrap();

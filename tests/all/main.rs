@@ -5,6 +5,7 @@ mod api;
 mod archives;
 mod cli;
 mod cost;
+mod embedding;
 mod executor;
 mod files;
 mod guests;

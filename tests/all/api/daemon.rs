@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -15,11 +16,25 @@ use crate::harness::{Home, eventually};
 /// How long an answer may take before a test gives up.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// A daemon that ends with the test.
+/// A daemon that ends with the test. It is asked like its [`Client`].
 pub(crate) struct Daemon {
     child: Child,
-    pub(crate) address: SocketAddr,
+    client: Client,
     log: PathBuf,
+}
+
+/// Asks whoever listens at an address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+}
+
+impl Deref for Daemon {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 /// An answer, read to its end.
@@ -58,7 +73,7 @@ impl Daemon {
         });
         Self {
             child,
-            address,
+            client: Client { address },
             log,
         }
     }
@@ -76,6 +91,13 @@ impl Daemon {
     /// Waits for its end and gives its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
+    }
+}
+
+impl Client {
+    /// A client of an address.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address }
     }
 
     /// Opens a connection.

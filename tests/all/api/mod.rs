@@ -4,3 +4,5 @@ pub(crate) mod daemon;
 mod guard;
 mod lifecycle;
 mod runs;
+
+pub(crate) use daemon::Client;

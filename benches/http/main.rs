@@ -1,0 +1,61 @@
+//! What HTTP adds: a run that is asked for over it beside the same run through the library, at 16 and at 64
+//! clients; and a page of 50 among 100,000 runs.
+//!
+//! `cargo bench --bench http`, with `runs` or `list` behind `--` for one part alone.
+#![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
+
+mod client;
+mod list;
+mod place;
+mod runs;
+
+use std::env;
+use std::time::Instant;
+
+use anyhow::Result;
+
+fn main() -> Result<()> {
+    // `cargo bench` passes flags of its own beside these words.
+    let words: Vec<String> = env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
+    if wanted("runs") {
+        runs::beside_the_library()?;
+    }
+    if wanted("list") {
+        list::one_page()?;
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the machine's own clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn micros_since(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+/// The figure below which that part of all lies.
+fn quantile(figures: &mut [f64], part: f64) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len().saturating_sub(1);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place in a list that is not empty"
+    )]
+    let place = (last as f64 * part) as usize;
+    figures.get(place).copied().unwrap_or(f64::NAN)
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    quantile(&mut figures, 0.5)
+}

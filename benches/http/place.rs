@@ -1,0 +1,48 @@
+//! A home with one skill, and a surface that listens before it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Result;
+use skillrun::Skillrun;
+use skillrun::api::{Api, ApiOptions};
+use skillrun::config::{Config, Durability};
+use skillrun::registry::{Registry, Skill};
+use skillrun::runner::runtime_builder;
+use skillrun_test_artifacts::PROBE;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Place {
+    /// What the host works on. Clients have another one.
+    pub(crate) runtime: Runtime,
+    pub(crate) host: Skillrun,
+    pub(crate) address: SocketAddr,
+}
+
+impl Place {
+    pub(crate) fn new(home: &Path, durability: Durability) -> Result<Self> {
+        let runtime = runtime_builder().build()?;
+        let mut config = Config::load(home)?;
+        config.durability = durability;
+        let settings = config.serve.clone();
+        let skill = Skill::from_wasm(PROBE.wasm.as_ref())?;
+        let host = Skillrun::builder(config)
+            .skills(Registry::of([skill]))
+            .build()?;
+        let api = Api::new(ApiOptions {
+            host: host.clone(),
+            settings,
+            tokens: Vec::new(),
+        });
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let address = listener.local_addr()?;
+        runtime.spawn(async move { api.serve(listener, CancellationToken::new()).await });
+        Ok(Self {
+            runtime,
+            host,
+            address,
+        })
+    }
+}
