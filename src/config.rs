@@ -8,6 +8,7 @@ mod mcp_server;
 mod model;
 mod secret;
 mod serve;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -28,6 +29,7 @@ pub use model::{
 pub(crate) use secret::is_shown_secret;
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 pub use serve::{Serve, TOKEN_BYTES_MIN, Token, TokenSource};
+pub use telemetry::Telemetry;
 
 /// The environment variable that names the home folder.
 pub const HOME_VARIABLE: &str = "SKILLRUN_HOME";
@@ -88,6 +90,8 @@ pub struct Config {
     pub model_aliases: BTreeMap<String, ModelAlias>,
     /// The HTTP surface.
     pub serve: Serve,
+    /// Traces.
+    pub telemetry: Telemetry,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -571,7 +575,7 @@ pub enum ConfigProblem {
         /// What should stand there.
         expected: String,
     },
-    /// A setting of the HTTP surface that cannot be used.
+    /// A setting of the HTTP surface, or of telemetry, that cannot be used.
     #[error("line {line}: {key}: expected {expected}")]
     Serve {
         /// The line of the value, from 1.

@@ -67,6 +67,8 @@ pub mod schema;
 pub mod telemetry;
 mod tls;
 pub mod tools;
+pub mod trace;
+pub mod trace_context;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -11,7 +11,7 @@ use skillrun::executor::LoadError;
 use skillrun::ledger::Digest;
 use skillrun::limits::Limits;
 use skillrun::registry::Registry;
-use skillrun::runner::{SkillExecutor, SkillExecutorOptions, runtime_builder};
+use skillrun::runner::{Executor as _, SkillExecutor, SkillExecutorOptions, runtime_builder};
 use skillrun_test_artifacts::PROBE;
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};

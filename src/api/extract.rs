@@ -1,7 +1,7 @@
 //! What handlers take out of a request, refused with a problem when it is not what it should be.
 
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts};
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
@@ -12,8 +12,17 @@ use crate::id::RunId;
 /// A body of JSON, for routes that need nothing of it but its value.
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(Problem))]
-#[expect(dead_code, reason = "the routes that answer and resume runs need it")]
 pub(crate) struct JsonBody<T>(pub(crate) T);
+
+/// One that may be left out, together with its media type.
+impl<T: DeserializeOwned, S: Send + Sync> OptionalFromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
+        let body = <axum::Json<T> as OptionalFromRequest<S>>::from_request(request, state).await?;
+        Ok(body.map(|axum::Json(body)| Self(body)))
+    }
+}
 
 /// The parameters behind the `?`.
 #[derive(FromRequestParts)]

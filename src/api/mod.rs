@@ -9,6 +9,8 @@
 //!   alone; the id of the request is in both.
 //! - **No path of the machine** is in any answer.
 
+mod approvals;
+mod document;
 mod dto;
 mod extract;
 mod guard;
@@ -17,9 +19,11 @@ mod idempotency;
 mod problem;
 mod refusal;
 mod request;
+mod resume;
 mod router;
 mod runs;
 mod server;
+mod skills;
 mod streams;
 
 use std::sync::Arc;
@@ -29,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 pub use problem::ProblemCode;
 
 use self::idempotency::Requests;
+use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 
@@ -52,6 +57,7 @@ struct Shared {
     tokens: Vec<Token>,
     requests: Arc<Requests>,
     streams: streams::Streams,
+    descriptions: Descriptions,
     /// Fires when streams have to end.
     closing: CancellationToken,
 }
@@ -66,6 +72,7 @@ impl Api {
             host: options.host,
             settings: options.settings,
             tokens: options.tokens,
+            descriptions: Descriptions::new(),
             closing: CancellationToken::new(),
         }))
     }
@@ -81,6 +88,11 @@ impl Api {
     /// The requests that came with a key.
     pub(crate) fn requests(&self) -> &Arc<Requests> {
         &self.0.requests
+    }
+
+    /// What skills say of themselves.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::dto::approval::Decision;
 use crate::id::RunId;
 
 /// The media type of every problem document.
@@ -40,6 +41,8 @@ pub enum ProblemCode {
     TooLarge,
     /// The body's media type is not JSON.
     UnsupportedMediaType,
+    /// The run waits for several approvals, and none was named.
+    SeveralPending,
     /// The skill is prose and has nothing to run, or is switched off.
     NotRunnable,
     /// The run would do something else than what is on record.
@@ -67,7 +70,7 @@ impl ProblemCode {
             Self::Conflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::KeyReused | Self::NotRunnable | Self::Diverged => {
+            Self::KeyReused | Self::SeveralPending | Self::NotRunnable | Self::Diverged => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
@@ -91,6 +94,7 @@ impl ProblemCode {
             Self::KeyReused => "the idempotency key was used for another request",
             Self::TooLarge => "the body is too large",
             Self::UnsupportedMediaType => "the body is not JSON",
+            Self::SeveralPending => "which approval is meant is not clear",
             Self::NotRunnable => "the skill cannot be run",
             Self::Diverged => "the run would not do what is on record",
             Self::Busy => "too much at once",
@@ -109,7 +113,15 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     run_id: Option<RunId>,
+    approvals: Box<ProblemApprovals>,
     headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What a problem with approvals says beside the rest.
+#[derive(Debug, Clone, Default)]
+struct ProblemApprovals {
+    decision: Option<Decision>,
+    approval_ids: Vec<String>,
 }
 
 /// A problem as it is sent.
@@ -134,6 +146,13 @@ pub(crate) struct ProblemDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
+    /// What was decided before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    decision: Option<Decision>,
+    /// The questions of which one has to be named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    approval_ids: Vec<String>,
     /// The id of the request, which the log of the process has too.
     request_id: String,
 }
@@ -146,6 +165,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             run_id: None,
+            approvals: Box::default(),
             headers: Vec::new(),
         }
     }
@@ -154,6 +174,27 @@ impl Problem {
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = crate::telemetry::chain(error), "request failed");
         Self::new(ProblemCode::Internal, "the log of the host says why")
+    }
+
+    /// Names the run that it is about.
+    #[must_use]
+    pub(crate) fn with_run_id(mut self, run_id: RunId) -> Self {
+        self.run_id = Some(run_id);
+        self
+    }
+
+    /// Adds what was decided before.
+    #[must_use]
+    pub(crate) fn with_decision(mut self, decision: impl Into<Decision>) -> Self {
+        self.approvals.decision = Some(decision.into());
+        self
+    }
+
+    /// Adds the questions of which one has to be named.
+    #[must_use]
+    pub(crate) fn with_approval_ids(mut self, approval_ids: Vec<String>) -> Self {
+        self.approvals.approval_ids = approval_ids;
+        self
     }
 
     #[must_use]
@@ -210,6 +251,8 @@ impl Problem {
             detail: self.detail,
             hint: self.hint,
             run_id: self.run_id,
+            decision: self.approvals.decision,
+            approval_ids: self.approvals.approval_ids,
             request_id: request_id.to_owned(),
         };
         let mut response = (status, Json(document)).into_response();

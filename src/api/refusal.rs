@@ -44,17 +44,21 @@ fn unwritten(error: &(dyn std::error::Error + 'static)) -> Problem {
 
 impl From<DecideError> for Problem {
     fn from(error: DecideError) -> Self {
-        let code = match error {
+        let detail = error.to_string();
+        match error {
             DecideError::NoSuchApproval { .. } | DecideError::NonePending { .. } => {
-                ProblemCode::NotFound
+                Self::new(ProblemCode::NotFound, detail)
             }
-            DecideError::SeveralPending { .. } | DecideError::ReasonTooLong { .. } => {
-                ProblemCode::InvalidInput
+            DecideError::SeveralPending { ids, .. } => {
+                Self::new(ProblemCode::SeveralPending, detail).with_approval_ids(ids)
             }
-            DecideError::Decided { .. } | DecideError::Over { .. } => ProblemCode::Conflict,
-            DecideError::Store(error) => return error.into(),
-        };
-        Self::new(code, error.to_string())
+            DecideError::ReasonTooLong { .. } => Self::new(ProblemCode::InvalidInput, detail),
+            DecideError::Decided { first, .. } => {
+                Self::new(ProblemCode::Conflict, detail).with_decision(first)
+            }
+            DecideError::Over { .. } => Self::new(ProblemCode::Conflict, detail),
+            DecideError::Store(error) => error.into(),
+        }
     }
 }
 

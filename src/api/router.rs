@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, guard, health, request, runs, streams};
+use super::{Api, approvals, document, guard, health, request, resume, runs, skills, streams};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -21,8 +21,10 @@ use super::{Api, guard, health, request, runs, streams};
     ),
     components(schemas(ProblemDocument)),
     tags(
-        (name = "runs", description = "Runs of skills"),
-        (name = "streams", description = "Events as they come, as server-sent events"),
+        (name = "runs", description = "Runs: started, shown, resumed and cancelled"),
+        (name = "approvals", description = "What runs wait for, and the answers"),
+        (name = "skills", description = "Which skills there are"),
+        (name = "streams", description = "Events as they are recorded"),
         (name = "operations", description = "Health and figures of the process")
     )
 )]
@@ -35,8 +37,12 @@ impl Api {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
             .merge(runs::routes())
+            .merge(resume::routes())
+            .merge(approvals::routes())
+            .merge(skills::routes())
             .merge(streams::routes());
-        let (router, document) = routes.split_for_parts();
+        let (router, mut document) = routes.split_for_parts();
+        document::complete(&mut document);
         let page = SwaggerUi::new("/docs").url("/openapi.json", document);
         router
             .merge(page)

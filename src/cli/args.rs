@@ -188,6 +188,15 @@ pub(crate) enum RunsCommand {
         /// The run.
         run_id: RunId,
     },
+    /// Show what took how long in a run and those inside it, as the spans of its trace.
+    Trace {
+        /// The run.
+        run_id: RunId,
+
+        /// Let --json tell what was asked and answered too, each cut at 4 KiB.
+        #[arg(long)]
+        content: bool,
+    },
     /// Print a run's events as they happen, until it ends.
     Tail {
         /// The run.

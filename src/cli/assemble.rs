@@ -1,13 +1,15 @@
 //! From configuration to the parts that commands work with.
 
 use super::exit::Refused;
+use super::printer::Printer;
 use crate::assembly::{AssemblyError, Providers};
 use crate::clock::Clock;
 use crate::config::{Admission, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
-use crate::runner::{EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
+use crate::runner::{Caller, EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
 use crate::telemetry::chain;
+use crate::trace_context::TraceContext;
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
 const INSTANCES_MAX: usize = 16;
@@ -28,6 +30,21 @@ pub(crate) fn admission(config: &Config) -> Admission {
         nested_max: config.runs.nested_max.min(INSTANCES_MAX - at_once_max),
         ..config.runs
     }
+}
+
+/// Who asks for what a command does: whoever set the variables TRACEPARENT and TRACESTATE, if they are set.
+pub(crate) fn caller(printer: Printer) -> Caller {
+    let Some(parent) = std::env::var_os("TRACEPARENT").filter(|parent| !parent.is_empty()) else {
+        return Caller::new();
+    };
+    let state = std::env::var("TRACESTATE").ok();
+    let trace = parent
+        .to_str()
+        .and_then(|parent| TraceContext::parse(parent, state.as_deref()).ok());
+    if trace.is_none() {
+        printer.note("warning: the variable TRACEPARENT is no traceparent, and does not count");
+    }
+    Caller::new().with_trace(trace)
 }
 
 /// Everything outside that the operator configured.

@@ -297,8 +297,12 @@ fn run_class(error: &RunError) -> Class {
     match error {
         RunError::InvalidLimits(_) => (Exit::Usage, USAGE, None),
         RunError::NoLedger { source, .. } => store_class(source),
+        RunError::NotResumed(ResumeError::Ledger {
+            source: StoreError::Ended { .. },
+            ..
+        }) => (Exit::Failed, CONFLICT, error.hint()),
         RunError::NotResumed(ResumeError::Ledger { source, .. })
-            if !matches!(source, StoreError::Ended { .. } | StoreError::Locked { .. }) =>
+            if !matches!(source, StoreError::Locked { .. }) =>
         {
             store_class(source)
         }

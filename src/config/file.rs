@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::mcp_server::{self, McpServerSection};
 use super::model::{Aliases, Providers, Reader};
 use super::serve::{self, ServeSection};
+use super::telemetry::{self, TelemetrySection};
 use super::{
     Admission, ApprovalPolicy, Approvals, COMPONENT_BYTES_MAX, Config, ConfigProblem, Durability,
     Grants, Http, Loading, OnRestart, OnTimeout, Recovery, SecretSource, SkillSettings,
@@ -63,6 +64,7 @@ struct File {
     model_providers: Providers,
     model_aliases: Aliases,
     serve: ServeSection,
+    telemetry: TelemetrySection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,6 +145,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
     let model_providers = models.providers(file.model_providers)?;
     let model_aliases = models.aliases(file.model_aliases, &model_providers)?;
     let mcp_servers = mcp_server::servers(&place, file.mcp_servers, &secrets)?;
+    let telemetry = telemetry::settings(&place, file.telemetry, &secrets)?;
     Ok(Config {
         home: home.to_owned(),
         limits,
@@ -161,6 +164,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         model_providers,
         model_aliases,
         serve: serve::settings(&place, file.serve)?,
+        telemetry,
     })
 }
 

@@ -335,7 +335,7 @@ fn is_tool(text: &str) -> bool {
 }
 
 /// What a request to the server would be compared as.
-fn target(url: &str) -> Option<Target> {
+pub(super) fn target(url: &str) -> Option<Target> {
     let parsed = url::Url::parse(url).ok()?;
     let (scheme, rest) = url.split_once("://")?;
     if !parsed.username().is_empty() || parsed.password().is_some() || rest.contains('#') {

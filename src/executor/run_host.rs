@@ -11,6 +11,7 @@ use crate::call::{
 };
 use crate::clock::Timestamp;
 use crate::limits::LimitReached;
+use crate::trace_context::TraceContext;
 
 /// Who a run is. Nothing of it changes while the run goes on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -268,6 +269,12 @@ pub trait RunHost: Send + Sync {
         id: &'a HttpCallId,
         request: HttpRequest<'a>,
     ) -> BoxFuture<'a, Result<Option<RecalledHttp>, RecordRefused>>;
+
+    /// The place of a request in the trace of its run, which it carries unless the guest gave it another; none
+    /// when it carries none. It is no part of the record.
+    fn trace_of(&self, _id: &HttpCallId) -> Option<TraceContext> {
+        None
+    }
 
     /// Records that a request is about to be sent. It is in the record when this returns, if it ever will
     /// be; one whose effect is [`Effect::Write`] is durable when the future is ready.

@@ -104,6 +104,7 @@ mod tests {
     use crate::ledger::folder::Folder;
     use crate::ledger::health::Health;
     use crate::ledger::payload::RunStarted;
+    use crate::ledger::pending::SilentRuns;
     use crate::ledger::redact::Redactions;
     use crate::ledger::store::{Store, StoreOptions};
     use crate::ledger::sync::Flusher;
@@ -120,6 +121,7 @@ mod tests {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: tokio::sync::Notify::new(),
+            silent: SilentRuns::default(),
         };
         let options = StoreOptions {
             runs_dir: dir.to_owned(),

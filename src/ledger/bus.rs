@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::{Notify, watch};
 
+use super::ended::Ends;
 use super::sync::lock;
 use crate::id::RunId;
 
@@ -35,6 +36,8 @@ pub(super) struct Bus {
     inboxes: Mutex<Vec<Weak<Inbox>>>,
     /// The length of `inboxes`, to be read without its lock.
     inbox_count: AtomicUsize,
+    /// Subscribers to ends alone.
+    pub(super) ends: Ends,
 }
 
 impl Bus {
@@ -75,6 +78,7 @@ impl Bus {
         }
         drop(open);
         channel.send_modify(|published| published.closed = true);
+        self.ends.tell(run_id, channel.borrow().seq);
     }
 
     /// A place where this run's and all other runs' new events are announced from now on.

@@ -17,6 +17,8 @@ const TIME_DIGITS: usize = 16;
 pub struct RunQuery {
     /// Runs in this state; [`RunState::Running`] includes those whose process is gone.
     pub state: Option<RunState>,
+    /// Only runs that have no end, or one after which they can go on.
+    pub may_go_on: bool,
     /// Runs of this skill, or of one function of it, which is asked for as `skill.function`.
     pub skill: Option<String>,
     /// Runs that this one asked for.
@@ -55,6 +57,7 @@ impl RunQuery {
     /// Whether the run fulfils every condition but those on its place in the list.
     pub(super) fn wants(&self, run: &Summary) -> bool {
         self.state.is_none_or(|state| state == run.state)
+            && (!self.may_go_on || run.state.may_go_on())
             && self.wants_skill(run)
             && (self.parent_run_id.is_none() || run.parent_run_id == self.parent_run_id)
     }

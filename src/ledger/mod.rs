@@ -28,6 +28,7 @@ mod copy;
 mod create;
 mod decision;
 mod digest;
+mod ended;
 mod error;
 mod event;
 mod explain;
@@ -40,6 +41,7 @@ mod line;
 mod list;
 mod lock;
 mod payload;
+mod pending;
 mod prune;
 mod reader;
 mod recorder;
@@ -59,6 +61,7 @@ pub use self::abandoned::Abandoned;
 pub(crate) use self::decision::binding as decision_binding;
 pub use self::decision::{ApprovalDecision, DecideError, Gate, REASON_BYTES_MAX};
 pub use self::digest::{Digest, DigestError};
+pub use self::ended::{EndedRuns, RunLeft};
 pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
 pub use self::event::{Event, Origin};
 pub use self::explain::{Cause, Explanation, Setting};
@@ -72,6 +75,7 @@ pub use self::payload::{
     LogStream, NodeEnter, NodeExit, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
     RunStatus, StructuredOutput, Timer, ToolCall, ToolResult,
 };
+pub use self::pending::{Pending, PendingQuery};
 pub use self::prune::{PruneReport, Retention};
 pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};
 pub use self::recorder::{Appended, Recorder};

@@ -135,6 +135,12 @@ pub struct RunStarted {
     /// The W3C trace that the caller is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
+    /// The span of the caller in it; absent where the trace begins here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_span_id: Option<String>,
+    /// Whether the caller said that it does not record its part of the trace.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub trace_unsampled: bool,
     /// The digest of the component that is run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component_digest: Option<String>,
@@ -206,6 +212,12 @@ pub struct RunResumed {
     /// The W3C trace that the caller is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
+    /// The span of the caller in it; absent where the trace begins here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_span_id: Option<String>,
+    /// Whether the caller said that it does not record its part of the trace.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub trace_unsampled: bool,
 }
 
 /// The last event of a run, or of the part of it before a `run_resumed`.

@@ -18,6 +18,7 @@ use super::event::{Event, Origin};
 use super::folder::Folder;
 use super::health::Health;
 use super::payload::Head;
+use super::pending::SilentRuns;
 use super::redact::Redactions;
 use super::state::State;
 use super::sync::{Flusher, lock};
@@ -46,6 +47,8 @@ pub(super) struct Shelf {
     pub(super) redactions: Redactions,
     /// Wakes who waits for decisions.
     pub(super) decided: Notify,
+    /// Runs that wait for none.
+    pub(super) silent: SilentRuns,
 }
 
 /// Records the events of one run. It is the ledger's only writer, and a cheap handle: clones record

@@ -11,6 +11,7 @@ use super::abandoned::{Abandoned, close_abandoned};
 use super::blob;
 use super::bus::Bus;
 use super::create::create;
+use super::ended::EndedRuns;
 use super::error::StoreError;
 use super::event::Event;
 use super::explain::{Explanation, explain};
@@ -22,6 +23,7 @@ use super::json::BlobRef;
 use super::list::{Listing, RunQuery};
 use super::lock::Holders;
 use super::payload::{Head, RunStarted};
+use super::pending::SilentRuns;
 use super::prune::{PruneReport, Retention, prune};
 use super::reader::{Follower, Page, Position};
 use super::recorder::{Appended, Recorder, Shelf};
@@ -78,6 +80,7 @@ impl Store {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: Notify::new(),
+            silent: SilentRuns::default(),
         })))
     }
 
@@ -315,6 +318,11 @@ impl Store {
     /// The events that recorders of this store write from now on, of all runs.
     pub fn subscribe_all(&self) -> AllSubscription {
         AllSubscription::new(self.clone())
+    }
+
+    /// The runs that recorders of this store leave from now on, once their last event may be read.
+    pub fn ended_runs(&self) -> EndedRuns {
+        self.bus().ends.subscribe()
     }
 
     pub(super) fn bus(&self) -> &Bus {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Response, retry};
@@ -15,7 +16,7 @@ use super::retry::{Attempted, asked_wait};
 use crate::clock::Clock;
 use crate::config::{ModelApi, ModelKey, ModelProviderSettings};
 use crate::telemetry::chain;
-use crate::tls;
+use crate::{tls, trace_context};
 
 /// Milliseconds for one connection, so that an address that is silent can be tried again.
 const CONNECT_TIMEOUT_MS: u64 = 10_000;
@@ -110,6 +111,11 @@ impl Wire {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, content_type)
             .body(body.clone());
+        if let Some(trace) = trace_context::current() {
+            let mut headers = HeaderMap::new();
+            trace.add_to(&mut headers);
+            request = request.headers(headers);
+        }
         if self.api == ModelApi::Anthropic {
             request = request.header(anthropic::VERSION_HEADER, anthropic::VERSION);
         }

@@ -14,6 +14,7 @@ use crate::executor::Seed;
 use crate::id::RunId;
 use crate::ledger::{Recorder, RunOrigin};
 use crate::limits::Budget;
+use crate::trace_context::{SpanId, TraceContext};
 
 tokio::task_local! {
     static CURRENT: RunContext;
@@ -30,6 +31,8 @@ struct Inner {
     profile: RunProfile,
     budget: Arc<Budget>,
     beginning: Beginning,
+    /// How often the run had been cut off when this part of it began.
+    part: u64,
     /// Why the run stops in the middle of its record, once it does.
     halt: OnceLock<Halt>,
     halted: CancellationToken,
@@ -78,6 +81,7 @@ impl RunContext {
         Self(Arc::new(Inner {
             budget: Arc::new(Budget::new(limits, caller.budget.clone())),
             cancellation: caller.cancellation.child_token(),
+            part: recorder.state().resumptions(),
             runner,
             recorder,
             caller,
@@ -139,9 +143,19 @@ impl RunContext {
         self.0.beginning.deadline
     }
 
-    /// The W3C trace id of the caller, 32 hexadecimal digits.
-    pub fn trace_id(&self) -> Option<&str> {
-        self.0.caller.trace_id.as_deref()
+    /// The trace that the run is in, below its caller's span.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.caller.trace.as_ref()
+    }
+
+    /// The same trace, below the span of this call of the run; below the run's own where there is no call.
+    pub fn trace_of(&self, call_id: Option<&str>) -> Option<TraceContext> {
+        let trace = self.trace()?;
+        let part = self.0.part;
+        Some(trace.below(match call_id {
+            Some(call_id) => SpanId::of(self.run_id(), part, call_id),
+            None => SpanId::of_part(self.run_id(), part),
+        }))
     }
 
     /// The id under which the caller's request is logged.
@@ -232,7 +246,7 @@ pub struct Caller {
     /// That of the run that the caller is.
     budget: Option<Arc<Budget>>,
     depth: u64,
-    trace_id: Option<String>,
+    trace: Option<TraceContext>,
     request_id: Option<String>,
 }
 
@@ -251,7 +265,7 @@ impl Caller {
             parent: Some(parent.run_id().clone()),
             budget: Some(Arc::clone(parent.budget())),
             depth: parent.depth().saturating_add(1),
-            trace_id: parent.0.caller.trace_id.clone(),
+            trace: parent.trace_of(None),
             request_id: parent.0.caller.request_id.clone(),
         }
     }
@@ -263,10 +277,11 @@ impl Caller {
         self
     }
 
-    /// Records the W3C trace that the caller is in, as 32 hexadecimal digits.
+    /// Places the run in the caller's trace, below the caller's span. Without it, a run that begins gets a trace
+    /// of its own, and one that goes on stays where it was. The trace and the span are recorded.
     #[must_use]
-    pub fn with_trace_id(mut self, trace_id: impl Into<String>) -> Self {
-        self.trace_id = Some(trace_id.into());
+    pub fn with_trace(mut self, trace: impl Into<Option<TraceContext>>) -> Self {
+        self.trace = trace.into().or(self.trace);
         self
     }
 
@@ -316,8 +331,15 @@ impl Caller {
         self
     }
 
-    pub(super) fn trace_id(&self) -> Option<&str> {
-        self.trace_id.as_deref()
+    pub(super) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_ref()
+    }
+
+    /// The same caller in a trace: its own, or else this one, or else a new one.
+    pub(super) fn traced(mut self, recorded: Option<TraceContext>) -> Self {
+        let trace = self.trace.or(recorded);
+        self.trace = Some(trace.unwrap_or_else(TraceContext::generate));
+        self
     }
 
     /// The same caller without a cancellation of its own; that of the run it is inside of stays.

@@ -9,7 +9,7 @@ use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::config::{ApprovalPolicy, Approvals};
-use crate::executor::Failure;
+use crate::executor::{Descriptor, Failure};
 use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 use crate::registry::Skill;
@@ -41,6 +41,17 @@ pub trait Executor: Send + Sync {
     fn check(&self, name: &str) -> Result<(), ExecutorError> {
         let _ = name;
         Ok(())
+    }
+
+    /// Asks a skill what it is. It may run code of the skill to be told.
+    ///
+    /// # Errors
+    /// There is no such skill, it cannot be loaded, or it fails to answer.
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        Ok(Descriptor {
+            name: name.to_owned(),
+            ..Descriptor::default()
+        })
     }
 
     /// What a run is held to that is done again and whose ledger says so: none of what the memory of the

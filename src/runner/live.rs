@@ -99,6 +99,11 @@ impl Runner {
         cancellation.inspect(CancellationToken::cancel).is_some()
     }
 
+    /// Whether this process carries a run out, be it queued or suspended.
+    pub fn is_live(&self, run_id: &RunId) -> bool {
+        self.0.live.runs().contains_key(run_id)
+    }
+
     /// How many runs this process carries out, those that are queued or suspended too.
     pub fn live_count(&self) -> usize {
         self.0.live.runs().len()

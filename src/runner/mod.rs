@@ -5,6 +5,7 @@
 //! to end, whatever happens in between: an error, a panic, a cancellation, a future that is dropped.
 
 mod admission;
+mod approval;
 mod context;
 mod contract;
 mod dispatch;
@@ -58,10 +59,14 @@ use crate::id::RunId;
 use crate::ledger::{Head, Json, RunOrigin, RunStarted, Store, StoreError};
 use crate::limits::{LimitKey, LimitReached, Scope};
 use crate::outcome::OutcomeCode;
+use crate::trace_context::TraceContext;
 
 /// The deadline of a call that sets none: as long as a wall-time limit and the time that a person has
 /// to answer may be. Protects from an executor that keeps no limit of its own.
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
+/// How deep runs nest at most that are looked into. Protects from ledgers that name each other.
+const RUNS_ABOVE_MAX: usize = 64;
 
 /// A builder of runtimes that stay responsive while guests compute.
 ///
@@ -318,7 +323,7 @@ impl Runner {
         }
         let executor = self.executor();
         let profile = executor.profile(&options.skill, &options.terms)?;
-        let caller = caller.of_one_run();
+        let caller = caller.of_one_run().traced(None);
         let ticket = self.admit(&caller, &profile, Admit::IfThereIsRoom)?;
         let mut seed = Seed::default();
         rand::rng().fill_bytes(&mut seed);
@@ -425,7 +430,9 @@ fn run_started(
         input: options.input.json().clone(),
         input_digest: Some(options.input.digest().to_string()),
         parent_run_id: caller.parent().cloned(),
-        trace_id: caller.trace_id().map(str::to_owned),
+        trace_id: caller.trace().map(|trace| trace.trace_id().to_string()),
+        parent_span_id: caller.trace().and_then(parent_span_id),
+        trace_unsampled: caller.trace().is_some_and(|trace| !trace.is_sampled()),
         component_digest: profile.component_digest.clone(),
         policy: Json::from_serialize(&*profile.policy).ok(),
         limits: Json::from_serialize(&*profile.limits).ok(),
@@ -434,6 +441,11 @@ fn run_started(
         seed: Some(hex(seed)),
         ..RunStarted::default()
     }
+}
+
+/// The caller's span, as it is recorded.
+fn parent_span_id(trace: &TraceContext) -> Option<String> {
+    trace.parent_span_id().map(|id| id.to_string())
 }
 
 /// The wall time of a run: its own limit, or what is left of those above it.

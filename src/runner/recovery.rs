@@ -7,7 +7,7 @@ use super::error::{ResumeError, RunError};
 use super::executor::Terms;
 use super::resume::ResumeOptions;
 use super::suspend::Woken;
-use super::{Gate, RunHandle, Runner, Started};
+use super::{Gate, RUNS_ABOVE_MAX, RunHandle, Runner, Started};
 use crate::clock::Timestamp;
 use crate::config::{OnRestart, OnTimeout, Recovery};
 use crate::id::RunId;
@@ -16,9 +16,6 @@ use crate::ledger::{
     StoreError, Summary,
 };
 use crate::outcome::OutcomeCode;
-
-/// How deep runs nest at most that are looked into. Protects the stack from ledgers that name each other.
-const DEPTH_MAX: usize = 64;
 
 /// What became of a run whose process is gone.
 #[derive(Debug)]
@@ -158,7 +155,7 @@ impl Runner {
         let id = run_id.clone();
         let gates = self.reading(move |runner| {
             let mut gates = Vec::new();
-            runner.open_gates(&id, &mut gates, &mut BTreeSet::new(), DEPTH_MAX)?;
+            runner.open_gates(&id, &mut gates, &mut BTreeSet::new(), RUNS_ABOVE_MAX)?;
             Ok(gates)
         });
         let gates = gates.await?;
@@ -235,11 +232,7 @@ impl Runner {
     /// Whether a run has no end, or one after which it can go on.
     fn goes_on(&self, run_id: &RunId) -> bool {
         let summary = self.store().summary(run_id);
-        summary.is_ok_and(|summary| match summary.state {
-            RunState::Running => true,
-            RunState::Ended(status) => status.is_resumable(),
-            RunState::Corrupt => false,
-        })
+        summary.is_ok_and(|summary| summary.state.may_go_on())
     }
 
     /// How often a run went on without anybody having asked for it.

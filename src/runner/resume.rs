@@ -10,9 +10,13 @@ use super::error::{FailedRun, ResumeError, RunError};
 use super::executor::{ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
+use super::suspend::LOOK_INTERVAL;
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
-use super::{Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, wall_time_ms};
+use super::{
+    Admit, DEADLINE_DEFAULT, RunOutcome, Runner, StartOptions, Started, parent_span_id,
+    wall_time_ms,
+};
 use crate::capability::{Capability, GrantSource};
 use crate::executor::{Failure, Seed};
 use crate::id::RunId;
@@ -21,6 +25,7 @@ use crate::ledger::{
     RunStarted, RunStatus, StoreError,
 };
 use crate::outcome::OutcomeCode;
+use crate::trace_context::TraceContext;
 
 /// What stands in a ledger where a value was taken out.
 const REDACTED: &str = "[redacted:";
@@ -114,18 +119,13 @@ impl Runner {
         parent: &RunContext,
         options: StartOptions,
     ) -> Result<Inside, RunError> {
-        let retry_ambiguous = parent.replay().is_some_and(Replay::retry_ambiguous);
-        let resumed = self.begin_again(
-            caller.clone().detached().of_one_run(),
-            run_id,
-            ResumeOptions {
-                retry_ambiguous,
-                terms: options.terms.clone(),
-                reason: ResumeReason::Parent,
-                ..ResumeOptions::default()
-            },
-        );
-        match resumed.await {
+        let again = ResumeOptions {
+            retry_ambiguous: parent.replay().is_some_and(Replay::retry_ambiguous),
+            terms: options.terms.clone(),
+            reason: ResumeReason::Parent,
+            ..ResumeOptions::default()
+        };
+        match self.when_free(&caller, run_id, again).await {
             Ok(dispatch) => Ok(Inside::GoesOn(Box::new(self.carry_on(dispatch)))),
             Err(RunError::NotResumed(ResumeError::Ledger {
                 source: StoreError::Ended { .. },
@@ -137,6 +137,32 @@ impl Runner {
                 ..
             })) => Ok(Inside::GoesOn(Box::new(self.start(caller, options).await?))),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a run up, after whoever carries it out, as one does who resumed it before its parent.
+    async fn when_free(
+        &self,
+        caller: &Caller,
+        run_id: &RunId,
+        options: ResumeOptions,
+    ) -> Result<Dispatch, RunError> {
+        loop {
+            let inside = caller.clone().detached().of_one_run();
+            let begun = self.begin_again(inside, run_id, options.clone()).await;
+            let Err(RunError::NotResumed(ResumeError::Ledger {
+                source: StoreError::Locked { .. },
+                ..
+            })) = &begun
+            else {
+                return begun;
+            };
+            tokio::select! {
+                biased;
+                () = caller.cancelled() => return begun,
+                () = self.0.shutdown.cancelled() => return begun,
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
         }
     }
 
@@ -213,7 +239,9 @@ impl Runner {
         check_component(run_id, &skill, &started, &profile)?;
         check_grants(run_id, &started, &options.terms, &profile)?;
         profile.environment = environment(&started, &profile);
-        let caller = caller.of_recorded(started.parent_run_id.clone());
+        let caller = caller
+            .of_recorded(started.parent_run_id.clone())
+            .traced(recorded_trace(&started));
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
@@ -316,6 +344,13 @@ impl Runner {
     }
 }
 
+/// The trace that a run began in.
+fn recorded_trace(started: &RunStarted) -> Option<TraceContext> {
+    let trace_id = started.trace_id.as_deref()?;
+    let parent = started.parent_span_id.as_deref();
+    TraceContext::recorded(trace_id, parent, !started.trace_unsampled)
+}
+
 /// Puts on record that the run goes on, durably.
 async fn record_resumed(
     recorder: &Recorder,
@@ -329,7 +364,9 @@ async fn record_resumed(
         wall_time_ms: Some(wall_time_ms(caller, profile)),
         retry_ambiguous: options.retry_ambiguous,
         component_digest: profile.component_digest.clone(),
-        trace_id: caller.trace_id().map(str::to_owned),
+        trace_id: caller.trace().map(|trace| trace.trace_id().to_string()),
+        parent_span_id: caller.trace().and_then(parent_span_id),
+        trace_unsampled: caller.trace().is_some_and(|trace| !trace.is_sampled()),
     };
     let appended = recorder.record_durable(Origin::Host, &resumed.into());
     appended

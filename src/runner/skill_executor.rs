@@ -38,6 +38,7 @@ pub struct SkillExecutor {
     tools: Toolbox,
     models: Models,
     approvals: Approvals,
+    propagates_trace: bool,
 }
 
 /// What a [`SkillExecutor`] is made of.
@@ -66,6 +67,8 @@ pub struct SkillExecutorOptions {
     pub models: Models,
     /// How questions are answered.
     pub approvals: Approvals,
+    /// Whether requests, questions to models and calls of tools carry their place in the trace.
+    pub propagates_trace: bool,
     /// Where time comes from.
     pub clock: Clock,
 }
@@ -85,6 +88,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: Approvals::default(),
+            propagates_trace: true,
             clock,
         }
     }
@@ -105,6 +109,7 @@ impl SkillExecutorOptions {
             tools: Toolbox::new(),
             models: Models::new(),
             approvals: config.approvals,
+            propagates_trace: config.telemetry.propagate,
             clock,
         }
     }
@@ -133,6 +138,7 @@ impl SkillExecutor {
             tools: options.tools,
             models: options.models,
             approvals: options.approvals,
+            propagates_trace: options.propagates_trace,
         })
     }
 
@@ -146,32 +152,14 @@ impl SkillExecutor {
         }
     }
 
-    /// Loads a skill and asks it what it is.
-    ///
-    /// # Errors
-    /// There is no such skill, it cannot be loaded, or it fails to answer.
-    pub async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
-        let registry = self.skills.current();
-        let name = parts(name).0;
-        let skill = registry.get(name);
-        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
-        let program = self.load(&skill).await?;
-        let profile = self.profile(name, &Terms::default());
-        let limits = profile.map_err(|error| ExecutorError::Load {
-            name: name.to_owned(),
-            reason: chain(&error),
-            hint: None,
-        })?;
-        Ok(program.describe(limits.limits).await?)
-    }
-
     fn journal(&self, cx: &RunContext, name: &str, skill: &Skill) -> Journal {
         // The record answers; where it cannot, there is nobody to be asked.
         let (tools, models) = match cx.is_record_only() {
             true => (Toolbox::new(), Models::new()),
             false => (self.tools.clone(), self.models.clone()),
         };
-        Journal::new(cx, name, Arc::clone(&skill.body), tools, models)
+        let body = Arc::clone(&skill.body);
+        Journal::new(cx, name, body, tools, models, self.propagates_trace)
     }
 
     /// What the skill's input and result have to fit. It is asked itself unless its manifest says it.
@@ -260,6 +248,21 @@ fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
 
 #[async_trait]
 impl Executor for SkillExecutor {
+    async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
+        let registry = self.skills.current();
+        let name = parts(name).0;
+        let skill = registry.get(name);
+        let skill = skill.ok_or_else(|| reason_without(&registry, name))?;
+        let program = self.load(&skill).await?;
+        let profile = self.profile(name, &Terms::default());
+        let limits = profile.map_err(|error| ExecutorError::Load {
+            name: name.to_owned(),
+            reason: chain(&error),
+            hint: None,
+        })?;
+        Ok(program.describe(limits.limits).await?)
+    }
+
     async fn call_tool(
         &self,
         cx: &RunContext,

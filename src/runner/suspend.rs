@@ -19,7 +19,7 @@ use crate::outcome::OutcomeCode;
 use crate::telemetry::chain;
 
 /// How often it is looked whether another process has decided.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A question that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -61,6 +61,7 @@ impl ListQuery {
                 .map_err(|error| unusable("since", &error))?,
             after: cursor.map_err(|error| unusable("cursor", &error))?,
             limit,
+            ..RunQuery::default()
         })
     }
 }

@@ -9,9 +9,12 @@ use crate::cli::timeline::span;
 use crate::clock::Clock;
 use crate::id::RunId;
 use crate::ledger::{
-    ApprovalDecision, ApprovalSource, Gate, LIST_RUNS_MAX, RunQuery, RunState, RunStatus, Store,
+    ApprovalDecision, ApprovalSource, Gate, PendingQuery, RunState, RunStatus, Store,
 };
 use crate::telemetry::chain;
+
+/// Questions that are read at once.
+const GATES_OF_A_PAGE: usize = 100;
 
 /// Answers a question of a run.
 pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
@@ -60,15 +63,21 @@ pub(crate) fn approvals(
     store: &Store,
     printer: Printer,
 ) -> anyhow::Result<Exit> {
-    let runs = match run_id {
-        Some(run_id) => vec![run_id],
-        None => waiting(store)?,
-    };
     let mut open = Vec::new();
-    for run_id in runs {
-        match store.gates(&run_id) {
-            Ok(gates) => open.extend(gates.into_iter().filter(|gate| gate.decision.is_none())),
-            Err(error) => printer.note(&message("warning: ", &chain(&error))),
+    let mut query = PendingQuery {
+        run_id,
+        limit: GATES_OF_A_PAGE,
+        ..PendingQuery::default()
+    };
+    loop {
+        let page = store.pending(&query)?;
+        for (_, error) in &page.unreadable {
+            printer.note(&message("warning: ", &chain(error)));
+        }
+        open.extend(page.gates);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
         }
     }
     if printer.json() {
@@ -100,30 +109,4 @@ fn show(gate: &Gate, printer: Printer) -> anyhow::Result<()> {
         printer.paragraph(&format!("  {line}"))?;
     }
     Ok(())
-}
-
-/// The runs that may wait for somebody.
-fn waiting(store: &Store) -> anyhow::Result<Vec<RunId>> {
-    let mut waiting = Vec::new();
-    for state in [
-        RunState::Running,
-        RunState::Ended(RunStatus::Suspended),
-        RunState::Ended(RunStatus::Interrupted),
-    ] {
-        let mut after = None;
-        loop {
-            let listing = store.list(&RunQuery {
-                state: Some(state),
-                after,
-                limit: LIST_RUNS_MAX,
-                ..RunQuery::default()
-            })?;
-            waiting.extend(listing.runs.into_iter().map(|run| run.run_id));
-            match listing.next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
-    }
-    Ok(waiting)
 }

@@ -11,7 +11,7 @@ use crate::cli::args::ConfigCommand;
 use crate::cli::display::{message, shown};
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
-use crate::config::{Approvals, CONFIG_FILE, Config, Secret, SecretSource};
+use crate::config::{Approvals, CONFIG_FILE, Config, Secret, SecretSource, Telemetry};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::registry::{Registry, RegistryError, Severity};
 use crate::telemetry::chain;
@@ -127,6 +127,7 @@ fn settings(config: &Config) -> Vec<Setting> {
         ),
     ]);
     settings.extend(approvals(config.approvals));
+    settings.extend(telemetry(&config.telemetry));
     settings.extend(grants_and_network(config));
     settings
 }
@@ -152,6 +153,36 @@ fn approvals(approvals: Approvals) -> [Setting; 3] {
             &default.suspend_after_ms,
         ),
     ]
+}
+
+/// What others are told of traces; never a secret.
+fn telemetry(telemetry: &Telemetry) -> Vec<Setting> {
+    let default = Telemetry::default();
+    let mut settings = vec![
+        Setting::of(
+            "telemetry.propagate",
+            &telemetry.propagate,
+            &default.propagate,
+        ),
+        Setting::of("telemetry.content", &telemetry.content, &default.content),
+        Setting::of(
+            "telemetry.otlp_timeout_ms",
+            &telemetry.otlp_timeout_ms,
+            &default.otlp_timeout_ms,
+        ),
+    ];
+    if let Some(endpoint) = &telemetry.otlp_endpoint {
+        let endpoint = endpoint.as_str();
+        settings.push(Setting::new(
+            "telemetry.otlp_endpoint",
+            endpoint,
+            CONFIGURED,
+        ));
+    }
+    if let Some(secret) = &telemetry.otlp_secret {
+        settings.push(Setting::new("telemetry.otlp_secret", secret, CONFIGURED));
+    }
+    settings
 }
 
 /// What the operator grants, and what goes out: sections that are empty by default.

@@ -12,4 +12,5 @@ pub(super) mod runs;
 #[cfg(feature = "server")]
 pub(super) mod serve;
 pub(super) mod skills;
+mod trace;
 mod upkeep;

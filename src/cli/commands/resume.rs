@@ -18,7 +18,7 @@ use crate::id::RunId;
 use crate::ledger::Store;
 use crate::outcome::OutcomeCode;
 use crate::registry::Registry;
-use crate::runner::{Caller, Recovered, ResumeOptions, Runner, RunnerOptions, Terms};
+use crate::runner::{Recovered, ResumeOptions, Runner, RunnerOptions, Terms};
 use crate::telemetry::chain;
 
 /// Goes on with every run whose process is gone.
@@ -145,7 +145,7 @@ pub(crate) async fn resume(
     };
     let policy = policy.unwrap_or(config.approvals.policy);
     let signals = Signals::new()?;
-    let started = runner.start_resume(Caller::new(), &args.run_id, options);
+    let started = runner.start_resume(assemble::caller(printer), &args.run_id, options);
     let started = started.await?;
     let run_id = started.run_id.clone();
     if run_id != args.run_id && !args.quiet {

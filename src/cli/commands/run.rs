@@ -21,7 +21,7 @@ use crate::id::RunId;
 use crate::ledger::{Head, Json};
 use crate::limits::{LimitKey, LimitOverrides};
 use crate::outcome::OutcomeCode;
-use crate::runner::{Caller, RunOutcome, Runner, RunnerOptions, StartOptions, Terms};
+use crate::runner::{RunOutcome, Runner, RunnerOptions, StartOptions, Terms};
 
 /// What `--json` prints of a run that has an answer.
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: RunArgs, config: &Config, printer: Printer) -> any
         },
         ..StartOptions::new(name, input)
     };
-    let caller = Caller::new().with_cancellation(cancellation.clone());
+    let caller = assemble::caller(printer).with_cancellation(cancellation.clone());
     let live = !args.quiet && printer.is_watched();
     let live = live.then(|| Live::new(store.clone(), run_id.clone(), printer));
     let work = runner.run(caller, options);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::{approve, explain, replay, resume, upkeep};
+use crate::cli::commands::{approve, explain, replay, resume, trace, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -42,6 +42,7 @@ pub(crate) async fn runs(
     match command {
         RunsCommand::List(args) => list(args, &store, &clock, printer),
         RunsCommand::Inspect { run_id } => inspect(&run_id, &store, printer),
+        RunsCommand::Trace { run_id, content } => trace::trace(&run_id, content, &store, printer),
         RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
         RunsCommand::Explain { run_id } => explain::explain(&run_id, &store, printer),
         RunsCommand::Approve(args) => approve::approve(args, &store, printer),
@@ -106,6 +107,7 @@ fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyho
     });
     let listing = store.list(&RunQuery {
         state: args.status.map(StatusFilter::state),
+        may_go_on: false,
         skill: args.skill,
         parent_run_id: args.parent,
         since,

@@ -12,6 +12,7 @@ use crate::cli::assemble;
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::config::Config;
+use crate::trace::{Exporter, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
@@ -34,6 +35,11 @@ pub(crate) async fn serve(
     let recovery = config.recovery;
     let host = Skillrun::builder(config).watch_skills().build();
     let host = host.map_err(assemble::refused)?;
+    let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
+    let exporter = exporter
+        .map(Exporter::new)
+        .transpose()?
+        .map(Exporter::start);
     let listener = TcpListener::bind(settings.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
@@ -59,5 +65,8 @@ pub(crate) async fn serve(
     };
     tokio::join!(api.serve(listener, shutdown.clone()), stop);
     host.shutdown().await;
+    if let Some(exporter) = exporter {
+        exporter.shutdown().await;
+    }
     Ok(Exit::Ok)
 }

@@ -175,6 +175,10 @@ impl Exchange {
         })?;
         *request.headers_mut() = fields;
         let requests = &self.requests;
+        // After the request was put on record: done again, it would have another.
+        if let Some(trace) = requests.record.host().trace_of(&self.id) {
+            trace.add_to(request.headers_mut());
+        }
         let exchange = requests.client.exchange(
             &self.target,
             addresses,

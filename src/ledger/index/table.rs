@@ -220,6 +220,15 @@ impl<'a> Table<'a> {
             sql.push_str(" AND status = ?");
             values.push(state.as_str().to_owned().into());
         }
+        if query.may_go_on {
+            sql.push_str(" AND status IN (?, ?, ?)");
+            let states = [
+                RunState::Running,
+                RunState::Ended(RunStatus::Suspended),
+                RunState::Ended(RunStatus::Interrupted),
+            ];
+            values.extend(states.map(|state| state.as_str().to_owned().into()));
+        }
         if let Some(skill) = &query.skill {
             sql.push_str(" AND skill = ?");
             values.push(skill_of(skill).to_owned().into());

@@ -37,6 +37,7 @@ use crate::limits::LimitReached;
 use crate::models::Models;
 use crate::telemetry::chain;
 use crate::tools::Toolbox;
+use crate::trace_context::TraceContext;
 
 /// One run's record, as its guest reaches it. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -46,6 +47,8 @@ pub(super) struct Journal {
     facts: Arc<RunFacts>,
     tools: Toolbox,
     models: Models,
+    /// Whether calls carry their place in the trace.
+    propagates: bool,
     steps: Arc<Steps>,
     calls: Arc<Calls>,
     time: Arc<Time>,
@@ -84,6 +87,7 @@ impl Journal {
         skill_body: Arc<str>,
         tools: Toolbox,
         models: Models,
+        propagates: bool,
     ) -> Self {
         let origin = cx.origin();
         Self {
@@ -97,6 +101,7 @@ impl Journal {
             }),
             tools,
             models,
+            propagates,
             steps: Arc::default(),
             calls: Arc::default(),
             flight: Arc::default(),
@@ -116,6 +121,13 @@ impl Journal {
         {
             self.cx.halt(halt);
         }
+    }
+
+    /// The place of a call in the trace, if it is to be handed on. It is put on the wire when all that is
+    /// compared with a record was made.
+    fn handed_on(&self, call_id: &str) -> Option<TraceContext> {
+        let trace = self.cx.trace_of(Some(call_id));
+        trace.filter(|_| self.propagates)
     }
 
     fn policy(&self) -> &Policy {
@@ -280,6 +292,10 @@ impl RunHost for Journal {
 
     fn next_http_call(&self) -> HttpCallId {
         self.next_request()
+    }
+
+    fn trace_of(&self, id: &HttpCallId) -> Option<TraceContext> {
+        self.handed_on(&id.call_id)
     }
 
     fn recall_http<'a>(

@@ -11,6 +11,7 @@ use crate::ledger::{self, CallFailure, CallPhase, Digest, Effect, Event, Json, O
 use crate::limits::{LimitKey, Reservation};
 use crate::models::{ModelError, ModelName};
 use crate::schema::Schema;
+use crate::trace_context;
 
 /// Bytes of the name that a guest asks for a model by.
 const NAME_BYTES_MAX: usize = 256;
@@ -71,7 +72,9 @@ impl Journal {
         }
         let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
-        match self.models.generate(&asked.name, request).await {
+        let trace = self.handed_on(&asked.asking.id.call_id);
+        let answer = self.models.generate(&asked.name, request);
+        match trace_context::scope(trace, answer).await {
             Ok(response) => self.answered(&asked, &response),
             Err(error) => {
                 let usage = asked.usage_without(&error);

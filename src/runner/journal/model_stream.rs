@@ -18,6 +18,7 @@ use crate::executor::{Answer, CallError, ModelAnswer, RecordRefused};
 use crate::ledger::{self, Origin};
 use crate::models::{ModelError, ModelStream};
 use crate::telemetry::chain;
+use crate::trace_context;
 
 /// Bytes of text from which on a piece is handed over.
 const PIECE_BYTES: usize = 512;
@@ -76,7 +77,9 @@ impl Journal {
         }
         let asked = self.ask(asking, &request).await?;
         let request = asked.within_budget(request);
-        let stream = match self.models.start(&asked.name, request).await {
+        let trace = self.handed_on(&asked.asking.id.call_id);
+        let began = self.models.start(&asked.name, request);
+        let stream = match trace_context::scope(trace, began).await {
             Ok(stream) => stream,
             Err(error) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),
         };

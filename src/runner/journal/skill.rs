@@ -90,7 +90,8 @@ impl Journal {
     ) -> Result<Event, CallError> {
         let skill = options.skill.clone();
         let since = self.stopwatch();
-        let outcome = self.run_inside(child, options, in_flight).await;
+        let call_id = &id.call_id;
+        let outcome = self.run_inside(call_id, child, options, in_flight).await;
         let outcome = match outcome {
             Err(_) if self.cx.runner().is_shutting_down() => {
                 // This run is interrupted as well. How the other ended is no answer that a resumption could
@@ -177,6 +178,7 @@ impl Journal {
     /// run ends before it does, it is cancelled. While it is suspended, it only waits.
     async fn run_inside(
         &self,
+        call_id: &str,
         child: &RunId,
         options: StartOptions,
         in_flight: &InFlight,
@@ -195,6 +197,7 @@ impl Journal {
             // In a task of its own: if this run stops meanwhile, to go on later, the other goes on till then.
             let begun = tokio::spawn(begin_inside(
                 self.cx.clone(),
+                call_id.to_owned(),
                 child.clone(),
                 options.clone(),
             ));
@@ -229,10 +232,12 @@ impl Journal {
 /// Begins a run inside another, or goes on with it.
 async fn begin_inside(
     cx: RunContext,
+    call_id: String,
     child: RunId,
     options: StartOptions,
 ) -> Result<Inside, RunError> {
-    let (runner, caller) = (cx.runner(), Caller::within(&cx));
+    let caller = Caller::within(&cx).with_trace(cx.trace_of(Some(&call_id)));
+    let runner = cx.runner();
     match runner.store().summary(&child) {
         Err(StoreError::NotFound { .. }) => {
             let started = runner.start(caller, options).await?;

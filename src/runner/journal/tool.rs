@@ -13,6 +13,7 @@ use crate::clock::Stopwatch;
 use crate::executor::CallError;
 use crate::ledger::{self, CallFailure, CallKind, Effect, Event, Json};
 use crate::tools::{SEPARATOR, Tool, ToolError};
+use crate::trace_context;
 
 /// Bytes of the name that a guest asks for a tool by; no tool has a longer one.
 const NAME_BYTES_MAX: usize = 128;
@@ -204,7 +205,11 @@ impl Journal {
         self.record_call(call.effect, call).await?;
         let since = self.stopwatch();
         let answer = match found {
-            Ok(tool) => tool.call(arguments.as_str()).await.map_err(CallError::from),
+            Ok(tool) => {
+                let called = tool.call(arguments.as_str());
+                let called = trace_context::scope(self.handed_on(&id.call_id), called).await;
+                called.map_err(CallError::from)
+            }
             Err(error) => Err(error),
         };
         let without = |failure| result(id, &since, None, Some(failure)).into();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rmcp::model::CallToolRequestParams;
+use rmcp::model::{CallToolRequestParams, RequestParamsMeta as _};
 use rmcp::service::ServiceError;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -23,6 +23,7 @@ use super::{Entry, SEPARATOR, ToolError};
 use crate::call::ToolAnswer;
 use crate::capability::tool_matches;
 use crate::config::{McpEndpoint, McpServer, Secret};
+use crate::trace_context;
 use connection::{Connection, ListError, Origin, now};
 use hidden::Hidden;
 
@@ -140,7 +141,16 @@ impl Server {
         };
         let arguments = serde_json::from_str(arguments).map_err(invalid)?;
         let own_name = own_name(name, &self.name).unwrap_or(name).to_owned();
-        let params = CallToolRequestParams::new(own_name).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(own_name).with_arguments(arguments);
+        // Several messages share a connection, so that a header field would belong to none of them.
+        if let Some(trace) = trace_context::current()
+            && let Some(parent) = trace.traceparent()
+        {
+            params.set_traceparent(&parent);
+            if let Some(state) = trace.tracestate() {
+                params.set_tracestate(state);
+            }
+        }
         let connection = self.connect().await?;
         let timeout_ms = self.settings.timeout_ms;
         let asked = timeout(Duration::from_millis(timeout_ms), async {

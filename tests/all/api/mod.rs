@@ -1,5 +1,6 @@
 //! The HTTP surface: the real binary, over real sockets.
 
+mod approvals;
 pub(crate) mod daemon;
 mod guard;
 mod lifecycle;

@@ -10,7 +10,7 @@ use serde_json::json;
 use skillrun::clock::Clock;
 use skillrun::config::Config;
 use skillrun::registry::Registry;
-use skillrun::runner::{SkillExecutor, SkillExecutorOptions, runtime_builder};
+use skillrun::runner::{Executor as _, SkillExecutor, SkillExecutorOptions, runtime_builder};
 use skillrun_test_artifacts::PROBE;
 
 use crate::executor::{PATIENT, skill_of};

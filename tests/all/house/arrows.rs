@@ -57,6 +57,17 @@ const RULES: &[Rule] = &[
         forbidden: FOUNDATION,
     },
     Rule {
+        module: "trace_context",
+        forbidden: FOUNDATION,
+    },
+    Rule {
+        module: "trace",
+        forbidden: &[
+            "registry", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",
+            "wasmtime", "axum", "rmcp", "clap",
+        ],
+    },
+    Rule {
         module: "ledger",
         forbidden: &[
             "registry", "executor", "tools", "models", "runner", "runtime", "api", "mcp", "cli",

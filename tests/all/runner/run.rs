@@ -10,6 +10,7 @@ use skillrun::runner::{
     Caller, ExecutorError, RunContext, RunError, StartOptions, ToolCallResult,
     recorder_from_context, run_id_from_context,
 };
+use skillrun::trace_context::TraceContext;
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +71,8 @@ async fn the_first_event_is_on_disk_before_anything_runs_and_keeps_the_input_as_
             ok("1")
         }
     });
-    let caller = Caller::new().with_trace_id("4bf92f3577b34da6a3ce929d0e0e4736");
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let caller = Caller::new().with_trace(TraceContext::parse(parent, None).unwrap());
     let outcome = bench.runner.run(caller, skill()).await.unwrap();
     let (run_id, input) = seen.lock().await.clone().unwrap();
     assert_eq!(
@@ -87,6 +89,8 @@ async fn the_first_event_is_on_disk_before_anything_runs_and_keeps_the_input_as_
     assert_eq!(started["time"], outcome.started_at.to_string());
     let payload = &started["payload"];
     assert_eq!(payload["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_eq!(payload["parent_span_id"], "00f067aa0ba902b7");
+    assert_eq!(payload["trace_unsampled"], true);
     let digest = skillrun::ledger::Digest::of(br#"{ "n": 0.10 }"#).to_string();
     assert_eq!(payload["input_digest"], digest);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::{Caller, RunError, StartOptions};
+use skillrun::trace_context::TraceContext;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,9 @@ async fn it_returns_once_the_first_event_is_on_disk_while_the_work_goes_on() {
     assert_eq!(bench.terminal(&started.run_id).await["output"], 7);
 }
 
+/// A caller's place in a trace.
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+
 #[tokio::test]
 async fn the_work_keeps_the_callers_values_and_not_its_cancellation() {
     let go = Arc::new(Notify::new());
@@ -45,14 +49,18 @@ async fn the_work_keeps_the_callers_values_and_not_its_cancellation() {
         let gate = Arc::clone(&gate);
         async move {
             gate.notified().await;
-            assert_eq!((cx.trace_id(), cx.request_id()), (Some("t"), Some("r")));
+            let parent = cx.trace().and_then(TraceContext::traceparent);
+            assert_eq!(
+                (parent.as_deref(), cx.request_id()),
+                (Some(PARENT), Some("r"))
+            );
             ok("1")
         }
     });
     let token = CancellationToken::new();
     let caller = Caller::new()
         .with_cancellation(token.clone())
-        .with_trace_id("t")
+        .with_trace(TraceContext::parse(PARENT, None).unwrap())
         .with_request_id("r");
     let started = bench.runner.start(caller, skill()).await.unwrap();
     token.cancel();

@@ -12,6 +12,7 @@ use crate::cli::{assemble, skill_source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::registry::{self, Finding, Position, Registry, Severity};
+use crate::runner::Executor as _;
 use crate::telemetry::chain;
 
 pub(super) async fn validate(
