@@ -41,7 +41,8 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
     let api = Api::new(ApiOptions {
         host: host.clone(),
         settings,
-        tokens: Vec::new(),
+        token: None,
+        local_token: None,
     });
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);

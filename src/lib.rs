@@ -56,6 +56,7 @@ pub mod capability;
 pub mod clock;
 pub mod config;
 pub mod executor;
+pub mod histogram;
 pub mod id;
 pub mod ledger;
 pub mod limits;

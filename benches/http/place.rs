@@ -34,7 +34,8 @@ impl Place {
         let api = Api::new(ApiOptions {
             host: host.clone(),
             settings,
-            tokens: Vec::new(),
+            token: None,
+            local_token: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;

@@ -11,9 +11,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq as _;
 
+use super::metrics::METRICS;
 use super::problem::{Problem, ProblemCode};
 use super::streams::TicketUse;
-use super::{Api, streams};
+use super::{Access, Api, streams};
+use crate::config::Token;
 
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +49,14 @@ impl Api {
     fn caller(&self, request: &Request) -> Result<(Caller, Option<TicketUse>), Problem> {
         self.check_host(request)?;
         self.check_origin(request.headers())?;
-        let is_open = OPEN_ROUTES.contains(&request.uri().path());
-        if self.0.tokens.is_empty() {
-            return Ok((Caller::Anybody, None));
-        }
+        let Access { settings, token } = self.access().clone();
+        let path = request.uri().path();
+        let is_open = OPEN_ROUTES.contains(&path) || path == METRICS && settings.metrics_open;
+        let known = [token.as_ref(), self.0.local_token.as_ref()];
         match bearer(request.headers()) {
-            Some(token) if self.is_token(token) => Ok((Caller::Trusted, None)),
+            Some(given) if is_token(given, known) => Ok((Caller::Trusted, None)),
+            // Where nobody needs a token, whatever else is brought along is nobody's business.
+            _ if token.is_none() => Ok((Caller::Anybody, None)),
             None if is_open => Ok((Caller::Anybody, None)),
             None if is_stream_asked_for(request) => self.watcher(request),
             given => Err(Problem::new(
@@ -91,16 +95,6 @@ impl Api {
         }
     }
 
-    /// In a time that does not say how much of it was right.
-    fn is_token(&self, given: &str) -> bool {
-        let given = given.as_bytes();
-        let tokens = self.0.tokens.iter();
-        let found = tokens.fold(0, |found, token| {
-            found | token.value().as_bytes().ct_eq(given).unwrap_u8()
-        });
-        found == 1
-    }
-
     /// A page whose name is made to lead to this machine names its own host, which is not this one.
     fn check_host(&self, request: &Request) -> Result<(), Problem> {
         let mut named = request.headers().get_all(HOST).iter();
@@ -132,15 +126,15 @@ impl Api {
     fn is_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let listen = self.settings().listen.ip();
+        let settings = self.settings();
+        let listen = settings.listen.ip();
         let is_own = bare.parse::<IpAddr>().is_ok_and(|address| {
             address == listen
                 || address.is_loopback() && (listen.is_loopback() || listen.is_unspecified())
         });
         is_own
             || host == "localhost"
-            || self
-                .settings()
+            || settings
                 .hosts
                 .iter()
                 .any(|allowed| *allowed == host || allowed == bare)
@@ -161,6 +155,15 @@ impl Api {
         }
         Ok(())
     }
+}
+
+/// In a time that does not say how much of it was right.
+fn is_token(given: &str, known: [Option<&Token>; 2]) -> bool {
+    let given = given.as_bytes();
+    let found = known.into_iter().flatten().fold(0, |found, token| {
+        found | token.value().as_bytes().ct_eq(given).unwrap_u8()
+    });
+    found == 1
 }
 
 fn is_stream_asked_for(request: &Request) -> bool {

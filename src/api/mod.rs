@@ -16,6 +16,7 @@ mod extract;
 mod guard;
 mod health;
 mod idempotency;
+mod metrics;
 mod problem;
 mod refusal;
 mod request;
@@ -24,15 +25,17 @@ mod router;
 mod runs;
 mod server;
 mod skills;
+mod stalled;
 mod streams;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
 use self::idempotency::Requests;
+use self::metrics::Metrics;
 use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
@@ -43,8 +46,11 @@ pub struct ApiOptions {
     pub host: Skillrun,
     /// Who is listened to, and within which bounds.
     pub settings: Serve,
-    /// What a request has to bring along, each of them good; nobody has to when there is none.
-    pub tokens: Vec<Token>,
+    /// What every request has to bring along; nobody has to when there is none.
+    pub token: Option<Token>,
+    /// A token that is as good, for programs of the same user on this machine. That there is one does not
+    /// mean that anybody has to bring it.
+    pub local_token: Option<Token>,
 }
 
 /// The HTTP surface. Cheap to clone.
@@ -53,13 +59,23 @@ pub struct Api(Arc<Shared>);
 
 struct Shared {
     host: Skillrun,
-    settings: Serve,
-    tokens: Vec<Token>,
+    access: Mutex<Access>,
+    local_token: Option<Token>,
     requests: Arc<Requests>,
     streams: streams::Streams,
     descriptions: Descriptions,
+    /// Fires when no new work is taken, because the surface is about to close.
+    draining: CancellationToken,
     /// Fires when streams have to end.
     closing: CancellationToken,
+    metrics: Metrics,
+}
+
+/// What [`Api::reconfigure`] takes the place of.
+#[derive(Clone)]
+struct Access {
+    settings: Arc<Serve>,
+    token: Option<Token>,
 }
 
 impl Api {
@@ -70,19 +86,60 @@ impl Api {
             requests: Arc::new(Requests::new(&home, options.host.clock().clone())),
             streams: streams::Streams::new(options.settings.streams_max),
             host: options.host,
-            settings: options.settings,
-            tokens: options.tokens,
+            access: Mutex::new(Access {
+                settings: Arc::new(options.settings),
+                token: options.token,
+            }),
+            local_token: options.local_token,
             descriptions: Descriptions::new(),
+            draining: CancellationToken::new(),
             closing: CancellationToken::new(),
+            metrics: Metrics::default(),
         }))
+    }
+
+    /// Holds requests to other settings and another token from now on. The address, `connections_max`,
+    /// `streams_max`, `body_bytes_max`, `header_timeout_ms` and `stall_timeout_ms` stay as they are: they belong
+    /// to sockets that are open.
+    pub fn reconfigure(&self, settings: Serve, token: Option<Token>) {
+        let mut access = self.access();
+        let now = &access.settings;
+        let settings = Serve {
+            listen: now.listen,
+            connections_max: now.connections_max,
+            body_bytes_max: now.body_bytes_max,
+            streams_max: now.streams_max,
+            header_timeout_ms: now.header_timeout_ms,
+            stall_timeout_ms: now.stall_timeout_ms,
+            ..settings
+        };
+        *access = Access {
+            settings: Arc::new(settings),
+            token,
+        };
+    }
+
+    /// Takes no new runs from now on and says so at `/readyz`. Everything else goes on: runs can still be
+    /// watched, answered and cancelled.
+    pub fn drain(&self) {
+        self.0.draining.cancel();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.is_cancelled()
+    }
+
+    fn access(&self) -> MutexGuard<'_, Access> {
+        self.0.access.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn host(&self) -> &Skillrun {
         &self.0.host
     }
 
-    pub(crate) fn settings(&self) -> &Serve {
-        &self.0.settings
+    /// The settings as they are now.
+    pub(crate) fn settings(&self) -> Arc<Serve> {
+        Arc::clone(&self.access().settings)
     }
 
     /// The requests that came with a key.
@@ -98,5 +155,14 @@ impl Api {
     /// Fires when streams have to end, because the surface is closing.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.0.closing
+    }
+
+    /// The streams of events.
+    pub(crate) fn streams(&self) -> &streams::Streams {
+        &self.0.streams
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::dto::approval::Decision;
+use super::health::Checks;
 use crate::id::RunId;
 
 /// The media type of every problem document.
@@ -113,6 +114,7 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     run_id: Option<RunId>,
+    checks: Option<Checks>,
     approvals: Box<ProblemApprovals>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -146,6 +148,9 @@ pub(crate) struct ProblemDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
+    /// What was looked at, where that is what the request asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Checks>,
     /// What was decided before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -165,6 +170,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             run_id: None,
+            checks: None,
             approvals: Box::default(),
             headers: Vec::new(),
         }
@@ -200,6 +206,12 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_checks(mut self, checks: Checks) -> Self {
+        self.checks = Some(checks);
         self
     }
 
@@ -251,6 +263,7 @@ impl Problem {
             detail: self.detail,
             hint: self.hint,
             run_id: self.run_id,
+            checks: self.checks,
             decision: self.approvals.decision,
             approval_ids: self.approvals.approval_ids,
             request_id: request_id.to_owned(),

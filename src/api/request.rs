@@ -1,17 +1,20 @@
 //! What is done to every request and every response: an id, a line in the log, and a document for each problem.
 
 use std::any::Any;
+use std::time::Duration;
 
-use axum::extract::Request;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
+use super::Api;
 use super::problem::{PROBLEM_JSON, Problem, ProblemCode};
 
 /// The header field with the id of a request, in the response and, if the caller has one, in the request.
@@ -74,6 +77,73 @@ fn with_document(mut response: Response, request_id: &str) -> Response {
             .is_some_and(|kind| kind == PROBLEM_JSON)
     );
     response
+}
+
+/// Where runs are started.
+const RUNS_ROUTE: &str = "/api/agent/runs";
+/// Routes whose answer may take as long as a run does, if the caller asks to wait for it.
+const WAITING_ROUTES: [&str; 2] = [RUNS_ROUTE, "/api/agent/runs/{id}/resume"];
+/// How the paths of routes end that answer for as long as somebody listens.
+const STREAMING_ROUTE: &str = "/events";
+fn route(request: &Request) -> &str {
+    let matched = request.extensions().get::<MatchedPath>();
+    matched.map_or("", MatchedPath::as_str)
+}
+
+/// Whether somebody waits for something that takes its own time.
+fn takes_its_time(request: &Request) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let waits = url::form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "wait");
+    let route = route(request);
+    route.ends_with(STREAMING_ROUTE) || waits && WAITING_ROUTES.contains(&route)
+}
+
+/// Bounds the time of an answer. A request that may take its own time has to have come within it.
+pub(crate) async fn in_time(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let settings = api.settings();
+    let time = Duration::from_millis(settings.request_timeout_ms);
+    let late = |_elapsed| Problem::of_status(StatusCode::REQUEST_TIMEOUT).into_response();
+    if !takes_its_time(&request) {
+        let answered = tokio::time::timeout(time, next.run(request)).await;
+        return answered.unwrap_or_else(late);
+    }
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, settings.body_bytes_max);
+    match tokio::time::timeout(time, body).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, Body::from(body))).await,
+        Ok(Err(error)) => unread(&error).into_response(),
+        Err(elapsed) => late(elapsed),
+    }
+}
+
+/// Why a body did not come.
+fn unread(error: &axum::Error) -> Problem {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    let is_too_large = causes
+        .into_iter()
+        .any(|cause| cause.is::<http_body_util::LengthLimitError>());
+    Problem::of_status(match is_too_large {
+        true => StatusCode::PAYLOAD_TOO_LARGE,
+        false => StatusCode::BAD_REQUEST,
+    })
+}
+
+/// Begins nothing new when the process is about to end.
+pub(crate) async fn unless_draining(
+    State(api): State<Api>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let is_for_runs = path.strip_prefix(RUNS_ROUTE);
+    let begins = request.method() == Method::POST
+        && is_for_runs.is_some_and(|rest| rest.is_empty() || rest.ends_with("/resume"));
+    if begins && api.is_draining() {
+        return Problem::of_status(StatusCode::SERVICE_UNAVAILABLE).into_response();
+    }
+    next.run(request).await
 }
 
 /// What a handler that panicked answers.

@@ -9,7 +9,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
-use super::{Api, approvals, document, guard, health, request, resume, runs, skills, streams};
+use super::{
+    Api, approvals, document, guard, health, metrics, request, resume, runs, skills, streams,
+};
 
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
@@ -36,6 +38,7 @@ impl Api {
     pub fn router(&self) -> Router {
         let routes = OpenApiRouter::with_openapi(Document::openapi())
             .merge(health::routes())
+            .merge(metrics::routes())
             .merge(runs::routes())
             .merge(resume::routes())
             .merge(approvals::routes())
@@ -47,10 +50,19 @@ impl Api {
         router
             .merge(page)
             .fallback(no_such_route)
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                request::in_time,
+            ))
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                request::unless_draining,
+            ))
             .layer(DefaultBodyLimit::max(self.settings().body_bytes_max))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check))
             .layer(CatchPanicLayer::custom(request::panicked))
             .layer(middleware::from_fn(request::answer))
+            .layer(middleware::from_fn_with_state(self.clone(), metrics::count))
             .with_state(self.clone())
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Api;
+use super::stalled::Watched;
 
 /// Bytes of a request's head, and of what is read ahead.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -20,7 +21,7 @@ const HEAD_FIELDS_MAX: usize = 100;
 /// How long nothing is accepted after the system had no descriptor left. Protects from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long answers that are under way may take after the surface is closed.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
+const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 impl Api {
     /// Answers whoever connects, until `shutdown` fires. Then nobody is accepted any more, streams end, and
@@ -64,6 +65,7 @@ impl Api {
         }
         drop(listener);
         self.closing().cancel();
+        self.0.streams.stats().log();
         let _late = tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await;
     }
 
@@ -71,9 +73,9 @@ impl Api {
         &self,
         stream: TcpStream,
         service: TowerToHyperService<axum::Router>,
-    ) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>> {
-        // Small answers are not held back for others to join them.
-        let _without = stream.set_nodelay(true);
+    ) -> http1::Connection<TokioIo<Watched<TcpStream>>, TowerToHyperService<axum::Router>> {
+        let stall_timeout = Duration::from_millis(self.settings().stall_timeout_ms);
+        let stream = Watched::tcp(stream, stall_timeout);
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(self.settings().header_timeout_ms))

@@ -207,6 +207,11 @@ pub(crate) enum RunsCommand {
         /// The run.
         run_id: RunId,
     },
+    /// Cancel a run that the daemon of this home carries out.
+    Cancel {
+        /// The run.
+        run_id: RunId,
+    },
     /// Answer a question that a run asks and waits for.
     Approve(ApproveArgs),
     /// Show the questions that runs wait for.

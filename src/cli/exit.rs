@@ -130,6 +130,15 @@ impl Refused {
         }
     }
 
+    /// Somebody else has it, or settled it before.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Failed,
+            code: CONFLICT,
+            ..Self::usage(message)
+        }
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self {

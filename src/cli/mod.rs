@@ -6,6 +6,8 @@
 mod args;
 mod assemble;
 mod commands;
+#[cfg(feature = "server")]
+mod daemon;
 mod display;
 mod exit;
 mod input;
@@ -65,10 +67,11 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
     let config = Config::load(&home)?;
     #[cfg(feature = "server")]
     if let Command::Serve(args) = cli.command {
+        let inherited = commands::serve::Inherited::from_env();
         // Many runs at once: more than one thread.
         let runtime = crate::runner::runtime_builder().build();
         let runtime = runtime.context("cannot start the runtime")?;
-        let exit = runtime.block_on(commands::serve::serve(args, config, printer));
+        let exit = runtime.block_on(commands::serve::serve(args, inherited, config, printer));
         runtime.shutdown_background();
         return exit;
     }
@@ -82,7 +85,10 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
             #[cfg(feature = "server")]
-            Command::Serve(args) => commands::serve::serve(args, config, printer).await,
+            Command::Serve(args) => {
+                let inherited = commands::serve::Inherited::from_env();
+                commands::serve::serve(args, inherited, config, printer).await
+            }
             Command::New(args) => commands::kit::new(&args, printer),
             Command::Build(args) => commands::kit::build(&args, &config, printer).await,
             Command::Test(args) => commands::kit::test(&args, &config, printer).await,

@@ -19,6 +19,8 @@ const CONNECTIONS_MAX: u64 = 100_000;
 const STREAMS_MAX: u64 = CONNECTIONS_MAX;
 /// An input of the largest size, every byte of it escaped.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A tebibyte: who has that much to spare does not mean this bound.
+const DISK_FREE_BYTES_MAX: u64 = 1024 * 1024 * 1024 * 1024;
 /// Ten minutes: nobody waits longer for one answer.
 const TIME_MS_MAX: u64 = 600_000;
 
@@ -46,6 +48,11 @@ pub struct Serve {
     /// Milliseconds for which runs may go on after a shutdown was asked for, before they are interrupted, 0 to
     /// 600,000.
     pub drain_ms: u64,
+    /// Bytes that have to be free where the ledgers are, 0 to 1,099,511,627,776. With fewer the surface says
+    /// that it is not ready.
+    pub disk_free_bytes_min: u64,
+    /// Whether `/metrics` can be read without the token.
+    pub metrics_open: bool,
     /// Streams of events at once, 1 to 100,000. Each takes a connection.
     pub streams_max: usize,
     /// Milliseconds after which a stream that has nothing to say says that it is there, 100 to 600,000.
@@ -67,6 +74,8 @@ impl Default for Serve {
             header_timeout_ms: 10_000,
             request_timeout_ms: 30_000,
             drain_ms: 1_000,
+            disk_free_bytes_min: 64 * 1024 * 1024,
+            metrics_open: false,
             streams_max: 1_024,
             heartbeat_ms: 15_000,
             stall_timeout_ms: 60_000,
@@ -151,6 +160,8 @@ pub(super) struct ServeSection {
     header_timeout_ms: Number,
     request_timeout_ms: Number,
     drain_ms: Number,
+    disk_free_bytes_min: Number,
+    metrics_open: bool,
     streams_max: Number,
     heartbeat_ms: Number,
     stall_timeout_ms: Number,
@@ -192,6 +203,13 @@ pub(super) fn settings(place: &Place<'_>, section: ServeSection) -> Result<Serve
             100,
         )?,
         drain_ms: time("serve.drain_ms", &section.drain_ms, default.drain_ms, 0)?,
+        disk_free_bytes_min: place.number(
+            "serve.disk_free_bytes_min",
+            &section.disk_free_bytes_min,
+            default.disk_free_bytes_min,
+            0..=DISK_FREE_BYTES_MAX,
+        )?,
+        metrics_open: section.metrics_open,
         streams_max: number(
             "serve.streams_max",
             &section.streams_max,

@@ -60,6 +60,15 @@ impl Cache {
         }
     }
 
+    /// How many programs there are.
+    pub(crate) fn programs(&self) -> u64 {
+        let slots = self.slots.lock();
+        let slots = slots.unwrap_or_else(PoisonError::into_inner);
+        let there = slots.by_digest.values();
+        let there = there.filter(|entry| entry.slot.program.get().is_some());
+        u64::try_from(there.count()).unwrap_or(u64::MAX)
+    }
+
     /// The program for `digest`: the one that is there, else what `fetch` finds, else what `compile`
     /// makes. Those who ask meanwhile wait for the same one; a failure is not kept, so the next one tries
     /// again.

@@ -117,6 +117,37 @@ impl Engine {
     }
 }
 
+/// What an engine has now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EngineStatistics {
+    /// Instances that exist.
+    pub instances: u64,
+    /// Instances that can exist at once.
+    pub instances_max: u64,
+    /// Compiled components that are kept in memory.
+    pub components: u64,
+}
+
+impl Engine {
+    /// What this engine has now. Components that use the component model's `async` have a pool of their own,
+    /// which counts from the first of them on.
+    pub fn statistics(&self) -> EngineStatistics {
+        let halves = [Some(&self.0.plain), self.0.concurrent.get()];
+        let halves = halves.into_iter().flatten();
+        let mut statistics = EngineStatistics {
+            components: self.0.cache.programs(),
+            ..EngineStatistics::default()
+        };
+        for half in halves {
+            let pool = half.engine.pooling_allocator_metrics();
+            statistics.instances += pool.map_or(0, |pool| pool.component_instances());
+            statistics.instances_max +=
+                u64::try_from(self.0.options.instances_max).unwrap_or(u64::MAX);
+        }
+        statistics
+    }
+}
+
 impl Inner {
     /// The component as a process before this one compiled it. Whatever is wrong with that is found out
     /// anew, and told in more words, when it is compiled.

@@ -33,7 +33,7 @@ mod state;
 mod stdio;
 mod wasi;
 
-pub use engine::{Engine, EngineError, EngineOptions};
+pub use engine::{Engine, EngineError, EngineOptions, EngineStatistics};
 pub use failure::Failure;
 pub use http::{HttpOptions, Resolve, SystemResolver};
 pub use load_error::LoadError;

@@ -121,6 +121,7 @@ mod tests {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: tokio::sync::Notify::new(),
+            counters: crate::ledger::statistics::Counters::default(),
             silent: SilentRuns::default(),
         };
         let options = StoreOptions {

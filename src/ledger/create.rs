@@ -105,6 +105,7 @@ fn sync_name(shelf: &Shelf, run_id: &RunId) -> Result<(), StoreError> {
             run_id: run_id.clone(),
             source,
         });
+        shelf.counters.failed();
         shelf.health.fail(&failure, &shelf.clock);
         StoreError::Record {
             run_id: run_id.clone(),

@@ -21,6 +21,7 @@ use super::payload::Head;
 use super::pending::SilentRuns;
 use super::redact::Redactions;
 use super::state::State;
+use super::statistics::Counters;
 use super::sync::{Flusher, lock};
 use super::writer::{AppendError, Writer};
 use crate::clock::{Clock, Timestamp};
@@ -47,6 +48,7 @@ pub(super) struct Shelf {
     pub(super) redactions: Redactions,
     /// Wakes who waits for decisions.
     pub(super) decided: Notify,
+    pub(super) counters: Counters,
     /// Runs that wait for none.
     pub(super) silent: SilentRuns,
 }
@@ -391,6 +393,7 @@ impl Ledger {
                 source,
             })
         });
+        self.shelf.counters.failed();
         self.shelf.health.fail(failure, &self.shelf.clock);
         RecordError::Poisoned(Arc::clone(failure))
     }
@@ -428,8 +431,10 @@ impl Ledger {
             self.blobs
                 .sync(&self.shelf.folder)
                 .map_err(|error| self.poison_sync("sync of a blob", error))?;
+            let begun = self.shelf.clock.stopwatch();
             rustix::fs::fdatasync(file)
                 .map_err(|error| self.poison_sync("sync of the file", error.into()))?;
+            self.shelf.counters.synced(begun.elapsed_micros());
             self.durable.send_replace(newest);
             self.publish(lock(&self.core));
         }

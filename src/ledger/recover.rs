@@ -96,7 +96,9 @@ pub(super) fn recover(
     if let Some(torn) = scan.torn {
         set_aside(folder, &run_id, &file, torn, &reported)
             .map_err(failed("cut the torn end off"))?;
+        shelf.counters.set_aside();
     }
+    shelf.counters.took_up();
     let blobs = Blobs::resume(folder, &run_id).map_err(failed("read the blobs of"))?;
     let record = folder.open_read(&name).map_err(failed("read"))?;
     let recorded = Recorded::new(Arc::clone(shelf), run_id.clone(), record, index);

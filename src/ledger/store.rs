@@ -32,6 +32,7 @@ use super::redact::{RedactError, Redactions};
 use super::replay::Recorded;
 use super::scan::is_of_the_original_system;
 use super::state::Phase;
+use super::statistics::Counters;
 use super::subscription::{AllSubscription, Subscription};
 use super::summary::{Summary, summarize};
 use super::sync::Flusher;
@@ -80,6 +81,7 @@ impl Store {
             bus: Bus::default(),
             redactions: Redactions::default(),
             decided: Notify::new(),
+            counters: Counters::default(),
             silent: SilentRuns::default(),
         })))
     }

@@ -117,6 +117,11 @@ impl Admission {
         }
     }
 
+    /// How many wait and are inside no other.
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
     pub(super) fn bounds(&self) -> config::Admission {
         self.bounds
     }

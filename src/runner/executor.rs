@@ -9,7 +9,7 @@ use super::json_object::JsonObject;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::config::{ApprovalPolicy, Approvals};
-use crate::executor::{Descriptor, Failure};
+use crate::executor::{Descriptor, EngineStatistics, Failure};
 use crate::limits::{LimitError, LimitOverrides, LimitReached, Limits};
 use crate::outcome::OutcomeCode;
 use crate::registry::Skill;
@@ -58,6 +58,11 @@ pub trait Executor: Send + Sync {
     /// machine is divided by may be more.
     fn limits(&self) -> Limits {
         Limits::default()
+    }
+
+    /// What its engine has now; nothing, when it has none.
+    fn statistics(&self) -> EngineStatistics {
+        EngineStatistics::default()
     }
 
     /// What is known of the skill before it is called; it is recorded in `run_started`. A skill that

@@ -27,6 +27,14 @@ impl LiveRuns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many go on or wait for a place, and how many are suspended.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let runs = self.runs();
+        let going_on = runs.values().filter(|live| live.cx.upgrade().is_some());
+        let going_on = going_on.count();
+        (going_on, runs.len() - going_on)
+    }
+
     /// Lets the run be found until what this gives is dropped.
     pub(super) fn enter(self: &Arc<Self>, cx: &RunContext) -> Arc<LivePart> {
         let cancellation = cx.caller().cancellation();

@@ -19,6 +19,7 @@ mod recovery;
 mod replay;
 mod resume;
 mod skill_executor;
+mod statistics;
 mod suspend;
 mod terminal;
 mod tool_result;
@@ -30,10 +31,11 @@ use rand::Rng;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use crate::executor::{
-    Descriptor, EngineError, Failure, HttpOptions, OperationDescriptor, RefusedFunction, Resolve,
-    SystemResolver,
+    Descriptor, EngineError, EngineStatistics, Failure, HttpOptions, OperationDescriptor,
+    RefusedFunction, Resolve, SystemResolver,
 };
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
 pub use error::{FailedRun, ResumeError, RunError};
@@ -43,6 +45,7 @@ pub use recovery::{NotRestarted, Recovered};
 pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 pub use resume::ResumeOptions;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
+pub use statistics::RunnerStatistics;
 pub use suspend::Gate;
 pub use tool_result::{ContentBlock, ToolCallResult};
 
@@ -50,8 +53,9 @@ use self::admission::{Admission, Ticket};
 use self::context::Beginning;
 use self::dispatch::Dispatch;
 use self::live::LiveRuns;
+use self::statistics::Counters;
 use self::suspend::WaitingRoom;
-use self::terminal::Opened;
+use self::terminal::{Ends, Opened};
 use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::executor::Seed;
@@ -204,6 +208,17 @@ struct Inner {
     work: TaskTracker,
     waiting: Arc<WaitingRoom>,
     live: Arc<LiveRuns>,
+    counters: Arc<Counters>,
+}
+
+impl Inner {
+    fn ends(&self, work: TaskTrackerToken) -> Ends {
+        Ends {
+            shutdown: self.shutdown.clone(),
+            counters: Arc::clone(&self.counters),
+            work,
+        }
+    }
 }
 
 impl Runner {
@@ -218,6 +233,7 @@ impl Runner {
             work: TaskTracker::new(),
             waiting: Arc::default(),
             live: Arc::default(),
+            counters: Arc::default(),
         }))
     }
 
@@ -331,15 +347,11 @@ impl Runner {
         let run_id = options.run_id.unwrap_or_else(RunId::generate);
         let wall_time = Duration::from_millis(wall_time_ms(&caller, &profile));
         let origin_id = run_id.clone();
-        let (opened, recorder, appended) = Opened::create(
-            &inner.store,
-            run_id.clone(),
-            started,
-            inner.shutdown.clone(),
-            work,
-        )
-        .await
-        .map_err(|source| RunError::NoLedger { run_id, source })?;
+        let (opened, recorder, appended) =
+            Opened::create(&inner.store, run_id.clone(), started, inner.ends(work))
+                .await
+                .map_err(|source| RunError::NoLedger { run_id, source })?;
+        inner.counters.started();
         let cx = RunContext::new(
             self.clone(),
             recorder,
@@ -408,6 +420,7 @@ impl Runner {
             return Ok(admission.ask_again());
         }
         admission.ask(caller.depth()).map_err(|_full| {
+            self.0.counters.refused();
             let bounds = admission.bounds();
             RunError::Busy {
                 at_once_max: bounds.at_once_max,

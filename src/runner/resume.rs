@@ -229,24 +229,24 @@ impl Runner {
             origin,
             seed,
         } = self.take_up(run_id, &options).await?;
-        let again = || Opened::again(recorder.clone(), inner.shutdown.clone(), work.clone());
+        let again = || Opened::again(recorder.clone(), inner.ends(work.clone()));
         // A new ledger of which nothing comes has an end, so that it is not carried on later.
         let copied = options.from_node.is_some().then(again);
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let executor = self.executor();
         let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
-        let caller = caller
-            .of_recorded(started.parent_run_id.clone())
-            .traced(recorded_trace(&started));
+        let caller = as_recorded(caller, &started);
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
-        let input = recorded_input(run_id, &started)?;
+        let input = JsonObject::parse(started.input.as_str());
+        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
         let beyond = Beyond::GoOn {
             retry_ambiguous: options.retry_ambiguous,
         };
         let opened = copied.unwrap_or_else(again);
+        inner.counters.resumed();
         let started_at = origin.started_at;
         let cx = RunContext::new(
             self.clone(),
@@ -340,14 +340,7 @@ impl Runner {
     }
 }
 
-/// The trace that a run began in.
-fn recorded_trace(started: &RunStarted) -> Option<TraceContext> {
-    let trace_id = started.trace_id.as_deref()?;
-    let parent = started.parent_span_id.as_deref();
-    TraceContext::recorded(trace_id, parent, !started.trace_unsampled)
-}
-
-/// What the run is held to from now on, which has to be what it takes to do it again.
+/// What a run is held to that goes on, after looking that it can.
 fn profile_again(
     executor: &dyn Executor,
     run_id: &RunId,
@@ -362,9 +355,14 @@ fn profile_again(
     Ok(profile)
 }
 
-fn recorded_input(run_id: &RunId, started: &RunStarted) -> Result<JsonObject, ResumeError> {
-    let input = JsonObject::parse(started.input.as_str());
-    input.map_err(|_| not_recorded(run_id, "input"))
+/// The same caller inside the run, and in the trace, that the record names, unless it is in others itself.
+fn as_recorded(caller: Caller, started: &RunStarted) -> Caller {
+    let parent = started.parent_span_id.as_deref();
+    let is_sampled = !started.trace_unsampled;
+    let trace_id = started.trace_id.as_deref();
+    let trace = trace_id.and_then(|id| TraceContext::recorded(id, parent, is_sampled));
+    let caller = caller.of_recorded(started.parent_run_id.clone());
+    caller.traced(trace)
 }
 
 /// Puts on record that the run goes on, durably.

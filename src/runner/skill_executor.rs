@@ -16,7 +16,8 @@ use crate::capability::{Capability, Grant, GrantSource, Policy};
 use crate::clock::Clock;
 use crate::config::{Admission, Approvals, Config, Grants, Loading};
 use crate::executor::{
-    Call, Descriptor, Engine, EngineError, EngineOptions, Failure, HttpOptions, LoadError, Program,
+    Call, Descriptor, Engine, EngineError, EngineOptions, EngineStatistics, Failure, HttpOptions,
+    LoadError, Program,
 };
 use crate::ledger::Json;
 use crate::limits::{LimitError, Limits, Source};
@@ -248,6 +249,10 @@ fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
 
 #[async_trait]
 impl Executor for SkillExecutor {
+    fn statistics(&self) -> EngineStatistics {
+        self.engine.statistics()
+    }
+
     async fn describe(&self, name: &str) -> Result<Descriptor, ExecutorError> {
         let registry = self.skills.current();
         let name = parts(name).0;

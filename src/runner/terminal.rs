@@ -1,5 +1,7 @@
 //! The end of a run: what is written last, and that it is written.
 
+use std::sync::Arc;
+
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -8,6 +10,7 @@ use super::RunOutcome;
 use super::error::{FailedRun, RunError};
 use super::executor::ExecutorError;
 use super::replay::Halt;
+use super::statistics::Counters;
 use super::tool_result::ToolCallResult;
 use crate::capability::{Capability, Policy};
 use crate::clock::Timestamp;
@@ -220,9 +223,17 @@ fn cut(text: &str) -> &str {
 /// happened because the process shuts down.
 pub(super) struct Opened {
     recorder: Option<Recorder>,
-    shutdown: CancellationToken,
+    ends: Ends,
+}
+
+/// What the end of a run has to do with the runner.
+pub(super) struct Ends {
+    /// Fires when the process shuts down.
+    pub(super) shutdown: CancellationToken,
+    /// Where it is counted.
+    pub(super) counters: Arc<Counters>,
     /// Makes a shutdown wait for the terminal event.
-    work: TaskTrackerToken,
+    pub(super) work: TaskTrackerToken,
 }
 
 impl Opened {
@@ -232,8 +243,7 @@ impl Opened {
         store: &Store,
         run_id: RunId,
         started: RunStarted,
-        shutdown: CancellationToken,
-        work: TaskTrackerToken,
+        ends: Ends,
     ) -> Result<(Self, Recorder, Appended), StoreError> {
         let create = {
             let store = store.clone();
@@ -241,8 +251,7 @@ impl Opened {
                 let (recorder, appended) = store.create(run_id, started).await?;
                 let opened = Self {
                     recorder: Some(recorder.clone()),
-                    shutdown,
-                    work,
+                    ends,
                 };
                 Ok((opened, recorder, appended))
             }
@@ -257,15 +266,10 @@ impl Opened {
     }
 
     /// Goes on with a ledger that was taken up and has its `run_resumed`.
-    pub(super) fn again(
-        recorder: Recorder,
-        shutdown: CancellationToken,
-        work: TaskTrackerToken,
-    ) -> Self {
+    pub(super) fn again(recorder: Recorder, ends: Ends) -> Self {
         Self {
             recorder: Some(recorder),
-            shutdown,
-            work,
+            ends,
         }
     }
 
@@ -278,6 +282,7 @@ impl Opened {
     ) -> Result<RunOutcome, RunError> {
         let written = write(recorder, terminal.completed.clone()).await;
         self.recorder = None;
+        self.ends.counters.ended(&terminal.completed);
         match written {
             Ok(()) => terminal.outcome(recorder, started_at),
             Err(source) => Err(RunError::LedgerUnavailable {
@@ -293,16 +298,17 @@ impl Drop for Opened {
         let Some(recorder) = self.recorder.take() else {
             return;
         };
-        let ended = if self.shutdown.is_cancelled() {
+        let ended = if self.ends.shutdown.is_cancelled() {
             Ended::Interrupted
         } else {
             Ended::Cancelled
         };
         let terminal = Terminal::of(recorder.run_id(), ended, &Policy::default(), 0, 0);
+        self.ends.counters.ended(&terminal.completed);
         let closing = Closing {
             recorder,
             event: terminal.completed.into(),
-            _work: self.work.clone(),
+            _work: self.ends.work.clone(),
         };
         // Making it durable takes too long for a thread that others wait for. A runtime that is going
         // away drops the closure without calling it, which writes the event as well.

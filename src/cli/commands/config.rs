@@ -1,6 +1,7 @@
 //! `skillrun config`.
 
 mod mcp_servers;
+mod serve;
 
 use std::path::Path;
 
@@ -127,6 +128,7 @@ fn settings(config: &Config) -> Vec<Setting> {
         ),
     ]);
     settings.extend(approvals(config.approvals));
+    settings.extend(serve::settings(&config.serve));
     settings.extend(telemetry(&config.telemetry));
     settings.extend(grants_and_network(config));
     settings
@@ -371,7 +373,7 @@ fn check(config: &Config, printer: Printer) -> anyhow::Result<Exit> {
 
 fn findings(config: &Config) -> Result<Vec<Finding>, RegistryError> {
     let registry = Registry::load(&config.skills_dir())?;
-    let mut findings = Vec::new();
+    let mut findings = serve::findings(config);
     let mut grants = vec![(
         "capabilities.grant".to_owned(),
         None,

@@ -1,6 +1,7 @@
 //! One file per command: from validated arguments to the exit code.
 
 pub(super) mod approve;
+mod cancel;
 pub(super) mod completions;
 pub(super) mod config;
 mod explain;

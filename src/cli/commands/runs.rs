@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ListArgs, RunsCommand, StatusFilter};
 use crate::cli::assemble;
-use crate::cli::commands::{approve, explain, replay, resume, trace, upkeep};
+use crate::cli::commands::{approve, cancel, explain, replay, resume, trace, upkeep};
 use crate::cli::display::{message, shown};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -45,6 +45,7 @@ pub(crate) async fn runs(
         RunsCommand::Trace { run_id, content } => trace::trace(&run_id, content, &store, printer),
         RunsCommand::Tail { run_id } => tail(&run_id, &store, printer).await,
         RunsCommand::Explain { run_id } => explain::explain(&run_id, &store, printer),
+        RunsCommand::Cancel { run_id } => cancel::cancel(&run_id, config, &store, printer).await,
         RunsCommand::Approve(args) => approve::approve(args, &store, printer),
         RunsCommand::Approvals { run_id } => approve::approvals(run_id, &store, printer),
         RunsCommand::Verify { ledger } => {

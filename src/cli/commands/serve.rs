@@ -1,37 +1,45 @@
-//! `skillrun serve`.
+//! `skillrun serve`: from the lock of the home folder to the end of the last run.
+//!
+//! A home has one daemon. It takes the lock, looks after the runs that the last process left, and only then
+//! answers. What it does when it is told to end is in `lifecycle`.
+
+mod lifecycle;
+mod listener;
+mod reload;
+mod supervisor;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::lifecycle::{Life, Signals};
+pub(crate) use self::listener::Inherited;
+use self::reload::Reload;
 use crate::api::{Api, ApiOptions};
 use crate::assembly::Skillrun;
 use crate::cli::args::ServeArgs;
 use crate::cli::assemble;
+use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
-use crate::config::Config;
+use crate::config::{Config, Serve, Token};
 use crate::trace::{Exporter, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
-    mut config: Config,
+    inherited: Inherited,
+    config: Config,
     printer: Printer,
 ) -> anyhow::Result<Exit> {
-    if let Some(listen) = args.listen {
-        config.serve.listen = listen;
-    }
+    let mut settings = config.serve.clone();
+    settings.listen = args.listen.unwrap_or(settings.listen);
+    // Signals are taken before anything is begun that would have to be ended.
+    let signals = Signals::new()?;
+    let lock = DaemonLock::take(&config.home)?;
     let token = config.read_serve_token()?;
-    let settings = config.serve.clone();
-    if token.is_none() && !settings.listen.ip().is_loopback() {
-        let refused = format!(
-            "{} is no loopback address, and there is no token",
-            settings.listen
-        );
-        let hint = "set serve.token_file or serve.token_env in config.toml";
-        return Err(Refused::usage(refused).with_hint(hint).into());
-    }
+    let listener = bind(inherited, &mut settings, token.as_ref()).await?;
+    listener::raise_descriptors(&config);
+    let reload = Reload::new(&config, settings.listen);
     let recovery = config.recovery;
     let host = Skillrun::builder(config).watch_skills().build();
     let host = host.map_err(assemble::refused)?;
@@ -40,33 +48,73 @@ pub(crate) async fn serve(
         .map(Exporter::new)
         .transpose()?
         .map(Exporter::start);
-    let listener = TcpListener::bind(settings.listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {}", settings.listen))?;
-    let address = listener.local_addr()?;
+    // It lists all runs, which brings the index up to date as well.
     let (closed, _recovered) = host.runner().recover(recovery).await?;
     for run in closed.iter().filter_map(|run| run.closed.as_ref().err()) {
         tracing::warn!(error = crate::telemetry::chain(run), "cannot close a run");
     }
-    let shutdown = CancellationToken::new();
+    let record = DaemonRecord::new(settings.listen);
     let api = Api::new(ApiOptions {
         host: host.clone(),
-        settings,
-        tokens: token.into_iter().collect(),
+        local_token: record.token(),
+        settings: settings.clone(),
+        token,
     });
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    printer.note(&format!("listening on http://{address}"));
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        shutdown.cancel();
+    let record = lock.publish(&record)?;
+    let shutdown = CancellationToken::new();
+    supervisor::ready();
+    printer.note(&format!("listening on http://{}", settings.listen));
+    let served = tokio::spawn({
+        let (api, shutdown) = (api.clone(), shutdown.clone());
+        async move { api.serve(listener, shutdown).await }
+    });
+    let life = lifecycle::live(Life {
+        api: &api,
+        host: &host,
+        shutdown,
+        served,
+        signals,
+        reload,
+        printer,
+    });
+    let exit = tokio::select! {
+        exit = life => exit,
+        never = supervisor::watchdog() => match never {},
     };
-    tokio::join!(api.serve(listener, shutdown.clone()), stop);
-    host.shutdown().await;
-    if let Some(exporter) = exporter {
-        exporter.shutdown().await;
+    // Whoever looks for the daemon from here on finds none.
+    drop(record);
+    if exit == Exit::Ok {
+        host.shutdown().await;
+        if let Some(exporter) = exporter {
+            exporter.shutdown().await;
+        }
     }
-    Ok(Exit::Ok)
+    Ok(exit)
+}
+
+/// The socket to listen on. From then on the settings have its address.
+async fn bind(
+    inherited: Inherited,
+    settings: &mut Serve,
+    token: Option<&Token>,
+) -> anyhow::Result<TcpListener> {
+    let inherited = inherited.listener()?;
+    if let Some(listener) = &inherited {
+        settings.listen = listener.local_addr()?;
+    }
+    if token.is_none() && !settings.listen.ip().is_loopback() {
+        let refused = format!(
+            "{} is no loopback address, and there is no token",
+            settings.listen
+        );
+        let hint = "set serve.token_file or serve.token_env in config.toml";
+        return Err(Refused::usage(refused).with_hint(hint).into());
+    }
+    let listener = match inherited {
+        Some(listener) => TcpListener::from_std(listener),
+        None => TcpListener::bind(settings.listen).await,
+    };
+    let listener = listener.with_context(|| format!("cannot listen on {}", settings.listen))?;
+    settings.listen = listener.local_addr()?;
+    Ok(listener)
 }
