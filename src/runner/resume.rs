@@ -235,21 +235,16 @@ impl Runner {
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let executor = self.executor();
-        let mut profile = executor.profile(&skill, &options.terms)?;
-        check_component(run_id, &skill, &started, &profile)?;
-        check_grants(run_id, &started, &options.terms, &profile)?;
-        profile.environment = environment(&started, &profile);
+        let profile = executor.profile(&skill, &options.terms)?;
+        let profile = profile_again(run_id, &skill, &started, &options.terms, profile)?;
         let caller = caller
             .of_recorded(started.parent_run_id.clone())
             .traced(recorded_trace(&started));
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
-        let input = JsonObject::parse(started.input.as_str());
-        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
+        let input = recorded_input(run_id, &started)?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
-        let beyond = Beyond::GoOn {
-            retry_ambiguous: options.retry_ambiguous,
-        };
+        let retry_ambiguous = options.retry_ambiguous;
         let opened = copied.unwrap_or_else(again);
         inner.counters.resumed();
         let started_at = origin.started_at;
@@ -264,7 +259,7 @@ impl Runner {
                 began_at: appended.time,
                 wall_time: Duration::from_millis(wall_time_ms),
                 deadline: options.deadline,
-                replay: Some(Replay::new(recorded, beyond)),
+                replay: Some(Replay::new(recorded, Beyond::GoOn { retry_ambiguous })),
             },
         );
         Ok(Dispatch {
@@ -391,6 +386,25 @@ fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {
         run_id: run_id.clone(),
         what,
     }
+}
+
+/// What the skill was given.
+fn recorded_input(run_id: &RunId, started: &RunStarted) -> Result<JsonObject, ResumeError> {
+    JsonObject::parse(started.input.as_str()).map_err(|_| not_recorded(run_id, "input"))
+}
+
+/// What is known of the skill, if the run may go on with it, and with the environment that it had.
+fn profile_again(
+    run_id: &RunId,
+    skill: &str,
+    started: &RunStarted,
+    terms: &Terms,
+    mut profile: RunProfile,
+) -> Result<RunProfile, ResumeError> {
+    check_component(run_id, skill, started, &profile)?;
+    check_grants(run_id, started, terms, &profile)?;
+    profile.environment = environment(started, &profile);
+    Ok(profile)
 }
 
 /// How a run ended, as its caller was told.
