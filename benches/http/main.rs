@@ -1,13 +1,14 @@
 //! What HTTP adds: a run that is asked for over it beside the same run through the library, at 16 and at 64
-//! clients; and a page of 50 among 100,000 runs.
+//! clients; a page of 50 among 100,000 runs; and one run that 1,000 clients watch.
 //!
-//! `cargo bench --bench http`, with `runs` or `list` behind `--` for one part alone.
+//! `cargo bench --bench http`, with `runs`, `list` or `streams` behind `--` for one part alone.
 #![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
 mod client;
 mod list;
 mod place;
 mod runs;
+mod streams;
 
 use std::env;
 use std::time::Instant;
@@ -26,6 +27,9 @@ fn main() -> Result<()> {
     }
     if wanted("list") {
         list::one_page()?;
+    }
+    if wanted("streams") {
+        streams::of_one_run()?;
     }
     Ok(())
 }

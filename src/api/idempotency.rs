@@ -359,3 +359,145 @@ fn known(row: &Row<'_>) -> Result<Known, RequestsError> {
         started_at: started_micros.map(Timestamp::from_unix_micros),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn keyed(key: &str, body: &str) -> Keyed {
+        of(&[key.as_bytes()], Caller::Anybody, body.as_bytes())
+            .unwrap()
+            .unwrap()
+    }
+
+    fn of(keys: &[&[u8]], caller: Caller, body: &[u8]) -> Result<Option<Keyed>, Problem> {
+        let values = keys
+            .iter()
+            .map(|key| (IDEMPOTENCY_KEY, key.to_vec().try_into().unwrap()));
+        Keyed::of(&values.collect(), caller, "POST /runs", None, body)
+    }
+
+    fn requests(home: &Path, clock: &Clock) -> Arc<Requests> {
+        Arc::new(Requests::new(home, clock.clone()))
+    }
+
+    fn clock() -> Clock {
+        Clock::manual(Timestamp::from_unix_micros(1_778_691_736_049_000))
+    }
+
+    #[tokio::test]
+    async fn a_claim_is_found_by_everybody_for_a_day() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), clock());
+        let key = keyed("k", "body");
+        let run_id = RunId::generate();
+        let first = requests(home.path(), &clock);
+        assert_eq!(first.find(&key).await.unwrap(), None);
+        let claimed = first.claim(&key, &run_id).await.unwrap();
+        assert_eq!((claimed.run_id, claimed.started_at), (run_id.clone(), None));
+        // Another process.
+        let second = requests(home.path(), &clock);
+        let known = second.claim(&key, &RunId::generate()).await.unwrap();
+        assert_eq!(known.run_id, run_id);
+        assert!(known.is_of(&keyed("k", "body")) && !known.is_of(&keyed("k", "other")));
+        first.settle(&key, clock.now()).await;
+        clock.advance(24 * HOUR);
+        let known = second.find(&key).await.unwrap().unwrap();
+        assert!(known.started_at.is_some());
+        clock.advance(Duration::from_micros(1));
+        assert_eq!(second.find(&key).await.unwrap(), None);
+        let other = RunId::generate();
+        assert_eq!(second.claim(&key, &other).await.unwrap().run_id, other);
+    }
+
+    #[tokio::test]
+    async fn only_whoever_claimed_a_key_frees_it() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), clock());
+        let requests = requests(home.path(), &clock);
+        let (key, run_id) = (keyed("k", "body"), RunId::generate());
+        requests.claim(&key, &run_id).await.unwrap();
+        requests.release(&key, &RunId::generate()).await;
+        assert!(requests.find(&key).await.unwrap().is_some());
+        requests.release(&key, &run_id).await;
+        assert_eq!(requests.find(&key).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn so_many_keys_are_kept_and_no_more() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), clock());
+        let mut requests = Requests::new(home.path(), clock.clone());
+        requests.keys_max = 3;
+        let requests = Arc::new(requests);
+        for number in 0..3 {
+            let key = keyed(&format!("k{number}"), "");
+            requests.claim(&key, &RunId::generate()).await.unwrap();
+        }
+        let (fourth, run_id) = (keyed("k3", ""), RunId::generate());
+        assert!(requests.claim(&fourth, &run_id).await.is_err());
+        assert!(requests.find(&keyed("k0", "")).await.unwrap().is_some());
+        clock.advance(25 * HOUR);
+        assert_eq!(
+            requests.claim(&fourth, &run_id).await.unwrap().run_id,
+            run_id
+        );
+        let count = requests.with_connection(|connection| {
+            Ok(
+                connection.query_row("SELECT count(*) FROM requests", (), |row| {
+                    row.get::<_, i64>(0)
+                })?,
+            )
+        });
+        assert_eq!(count.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_database_of_another_kind_is_left_alone() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), clock());
+        let file = home.path().join(FILE_NAME);
+        for sql in [
+            "PRAGMA user_version = 2;",
+            "PRAGMA user_version = 1; CREATE TABLE requests (number INTEGER);",
+            "CREATE TABLE requests (number INTEGER);",
+        ] {
+            Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+            let requests = requests(home.path(), &clock);
+            assert!(requests.find(&keyed("k", "")).await.is_err(), "{sql}");
+            drop(requests);
+            std::fs::remove_file(&file).unwrap();
+        }
+        std::os::unix::fs::symlink(home.path().join("elsewhere"), &file).unwrap();
+        assert!(
+            requests(home.path(), &clock)
+                .find(&keyed("k", ""))
+                .await
+                .is_err()
+        );
+        assert!(!home.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn a_key_counts_for_one_kind_of_caller() {
+        let of_anybody = keyed("k", "");
+        let of_trusted = of(&[b"k"], Caller::Trusted, b"").unwrap().unwrap();
+        assert_ne!(of_anybody.key, of_trusted.key);
+        assert_eq!(of_anybody.request, of_trusted.request);
+        assert!(of(&[], Caller::Anybody, b"").unwrap().is_none());
+        assert!(of(&[b"k", b"k"], Caller::Anybody, b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_visible_ascii(key in prop::collection::vec(prop_oneof![0x20_u8..0x7f, 0x80_u8..], 0..300)) {
+            let is_key = (1..=255).contains(&key.len()) && key.iter().all(|byte| (0x21..0x7f).contains(byte));
+            prop_assert_eq!(of(&[&key], Caller::Anybody, b"").is_ok(), is_key);
+        }
+
+        #[test]
+        fn another_request_has_another_digest(one in ".{0,20}", other in ".{0,20}") {
+            prop_assert_eq!(keyed("k", &one).request == keyed("k", &other).request, one == other);
+        }
+    }
+}

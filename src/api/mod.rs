@@ -25,6 +25,7 @@ mod router;
 mod runs;
 mod server;
 mod skills;
+mod stalled;
 mod streams;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,6 +13,7 @@ use super::extract::{JsonBody, Path, run_id};
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use super::request::RequestId;
 use crate::runner::{Caller, ResumeOptions};
+use crate::trace_context::TraceContext;
 
 pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(resume_run))
@@ -27,7 +28,10 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
     path = "/api/agent/runs/{id}/resume",
     operation_id = "resume_run",
     tag = "runs",
-    params(("id" = String, Path, description = "The run", min_length = 1, max_length = 128)),
+    params(
+        ("id" = String, Path, description = "The run", min_length = 1, max_length = 128),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512)
+    ),
     request_body = Option<ResumeRun>,
     responses(
         (status = 202, description = "It goes on, which is on record", body = RunResumed,
@@ -45,6 +49,7 @@ async fn resume_run(
     State(api): State<Api>,
     Path(id): Path<String>,
     Extension(request_id): Extension<RequestId>,
+    headers: HeaderMap,
     body: Option<JsonBody<ResumeRun>>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<RunResumed>), Problem> {
     let run_id = run_id(&id)?;
@@ -59,7 +64,9 @@ async fn resume_run(
         retry_ambiguous: body.retry_ambiguous,
         ..ResumeOptions::default()
     };
-    let caller = Caller::new().with_request_id(request_id.0);
+    let caller = Caller::new()
+        .with_trace(TraceContext::of_headers(&headers))
+        .with_request_id(request_id.0);
     let resumed = runner.start_resume(caller, &run_id, options).await;
     let resumed = resumed.map_err(|error| Problem::from(error).with_run_id(run_id.clone()))?;
     let location = format!("/api/agent/runs/{}", resumed.run_id);

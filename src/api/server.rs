@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Api;
+use super::stalled::Watched;
 
 /// Bytes of a request's head after which no more of it is read; one read may bring as many again. Protects the
 /// memory, of which each connection takes as much.
@@ -65,6 +66,7 @@ impl Api {
         }
         drop(listener);
         self.closing().cancel();
+        self.0.streams.stats().log();
         let _late = tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await;
     }
 
@@ -72,9 +74,9 @@ impl Api {
         &self,
         stream: TcpStream,
         service: TowerToHyperService<axum::Router>,
-    ) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>> {
-        // Small answers are not held back for others to join them.
-        let _without = stream.set_nodelay(true);
+    ) -> http1::Connection<TokioIo<Watched<TcpStream>>, TowerToHyperService<axum::Router>> {
+        let stall_timeout = Duration::from_millis(self.settings().stall_timeout_ms);
+        let stream = Watched::tcp(stream, stall_timeout);
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(self.settings().header_timeout_ms))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::{Beginning, Caller, RunContext};
 use super::dispatch::Dispatch;
 use super::error::{FailedRun, ResumeError, RunError};
-use super::executor::{ExecutorError, RunProfile, Terms};
+use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
 use super::suspend::LOOK_INTERVAL;
@@ -235,16 +235,16 @@ impl Runner {
         let run_id = recorder.run_id();
         let skill = options.skill.as_ref().unwrap_or(&started.skill).clone();
         let executor = self.executor();
-        let profile = executor.profile(&skill, &options.terms)?;
-        let profile = profile_again(run_id, &skill, &started, &options.terms, profile)?;
-        let caller = caller
-            .of_recorded(started.parent_run_id.clone())
-            .traced(recorded_trace(&started));
+        let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
+        let caller = as_recorded(caller, &started);
         let ticket = self.admit(&caller, &profile, admit(options.reason))?;
-        let input = recorded_input(run_id, &started)?;
+        let input = JsonObject::parse(started.input.as_str());
+        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
-        let retry_ambiguous = options.retry_ambiguous;
+        let beyond = Beyond::GoOn {
+            retry_ambiguous: options.retry_ambiguous,
+        };
         let opened = copied.unwrap_or_else(again);
         inner.counters.resumed();
         let started_at = origin.started_at;
@@ -259,7 +259,7 @@ impl Runner {
                 began_at: appended.time,
                 wall_time: Duration::from_millis(wall_time_ms),
                 deadline: options.deadline,
-                replay: Some(Replay::new(recorded, Beyond::GoOn { retry_ambiguous })),
+                replay: Some(Replay::new(recorded, beyond)),
             },
         );
         Ok(Dispatch {
@@ -340,11 +340,29 @@ impl Runner {
     }
 }
 
-/// The trace that a run began in.
-fn recorded_trace(started: &RunStarted) -> Option<TraceContext> {
-    let trace_id = started.trace_id.as_deref()?;
+/// What a run is held to that goes on, after looking that it can.
+fn profile_again(
+    executor: &dyn Executor,
+    run_id: &RunId,
+    skill: &str,
+    started: &RunStarted,
+    terms: &Terms,
+) -> Result<RunProfile, RunError> {
+    let mut profile = executor.profile(skill, terms)?;
+    check_component(run_id, skill, started, &profile)?;
+    check_grants(run_id, started, terms, &profile)?;
+    profile.environment = environment(started, &profile);
+    Ok(profile)
+}
+
+/// The same caller inside the run, and in the trace, that the record names, unless it is in others itself.
+fn as_recorded(caller: Caller, started: &RunStarted) -> Caller {
     let parent = started.parent_span_id.as_deref();
-    TraceContext::recorded(trace_id, parent, !started.trace_unsampled)
+    let is_sampled = !started.trace_unsampled;
+    let trace_id = started.trace_id.as_deref();
+    let trace = trace_id.and_then(|id| TraceContext::recorded(id, parent, is_sampled));
+    let caller = caller.of_recorded(started.parent_run_id.clone());
+    caller.traced(trace)
 }
 
 /// Puts on record that the run goes on, durably.
@@ -386,25 +404,6 @@ fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {
         run_id: run_id.clone(),
         what,
     }
-}
-
-/// What the skill was given.
-fn recorded_input(run_id: &RunId, started: &RunStarted) -> Result<JsonObject, ResumeError> {
-    JsonObject::parse(started.input.as_str()).map_err(|_| not_recorded(run_id, "input"))
-}
-
-/// What is known of the skill, if the run may go on with it, and with the environment that it had.
-fn profile_again(
-    run_id: &RunId,
-    skill: &str,
-    started: &RunStarted,
-    terms: &Terms,
-    mut profile: RunProfile,
-) -> Result<RunProfile, ResumeError> {
-    check_component(run_id, skill, started, &profile)?;
-    check_grants(run_id, started, terms, &profile)?;
-    profile.environment = environment(started, &profile);
-    Ok(profile)
 }
 
 /// How a run ended, as its caller was told.

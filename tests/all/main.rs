@@ -22,4 +22,5 @@ mod resume;
 mod runner;
 mod security;
 mod tools;
+mod traces;
 mod wit;

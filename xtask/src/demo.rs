@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::process::{cargo, root, run, run_and_read, say, target_folder};
-use crate::{guest_toolchains, guests, triage_demo, wasm_target};
+use crate::{daemon_demo, guest_toolchains, guests, triage_demo, wasm_target};
 
-const SKILL: &str = "greet";
+pub(crate) const SKILL: &str = "greet";
 
 /// Builds the binary and the skill, runs the one with the other in a home that nobody has used, and
 /// shows what was recorded.
@@ -54,6 +54,8 @@ pub(crate) fn show() -> Result<()> {
 
     say("\n== Nobody has edited it since")?;
     run(skillrun(&home).args(["runs", "verify", run_id]))?;
+
+    daemon_demo::show(&home)?;
 
     triage_demo::show(&fresh_home("demo-triage", triage_demo::SKILL, &triage)?)
 }

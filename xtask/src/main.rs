@@ -5,6 +5,7 @@
 //! target, which cargo looks for in the toolchain, and Debian packages that are missing.
 
 mod checks;
+mod daemon_demo;
 mod demo;
 mod faults;
 mod guest_toolchains;

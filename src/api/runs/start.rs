@@ -25,6 +25,7 @@ use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::StoreError;
 use crate::runner::{Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started};
+use crate::trace_context::TraceContext;
 
 /// The header field with the run that the caller works for.
 const PARENT_RUN: HeaderName = HeaderName::from_static("x-parent-run");
@@ -78,6 +79,7 @@ fn invalid(detail: impl Into<String>) -> Problem {
     params(
         StartQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512),
         ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token")
     ),
     request_body(content = StartRun, content_type = "application/json"),
@@ -124,6 +126,7 @@ pub(crate) async fn start_run(
             &body,
         )?,
         parent,
+        trace: TraceContext::of_headers(&headers),
         request_id,
         api: api.clone(),
     };
@@ -199,6 +202,7 @@ struct Request {
     skill: String,
     input: JsonObject,
     parent: Option<RunId>,
+    trace: Option<TraceContext>,
     request_id: RequestId,
     key: Option<Keyed>,
 }
@@ -342,7 +346,8 @@ impl Request {
     fn caller(&self) -> Result<Caller, Problem> {
         let runner = self.api.host().runner();
         let caller = match &self.parent {
-            None => Caller::new(),
+            // A run inside another is in the trace of that one.
+            None => Caller::new().with_trace(self.trace.clone()),
             Some(parent) => match runner.live(parent) {
                 Some(parent) => Caller::within(&parent),
                 None => {

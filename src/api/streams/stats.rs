@@ -32,6 +32,17 @@ impl StreamStats {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// Says in the log what streams came to.
+    pub(crate) fn log(&self) {
+        tracing::debug!(
+            clients = self.clients(),
+            lagged = self.lagged(),
+            frames = self.frames(),
+            bytes = self.bytes(),
+            "streams end"
+        );
+    }
 }
 
 /// A client that is counted as long as this is there.

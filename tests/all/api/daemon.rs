@@ -83,6 +83,15 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// The memory that it has now.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kib.unwrap().trim().parse::<usize>().unwrap() * 1024
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

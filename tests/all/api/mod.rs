@@ -9,5 +9,6 @@ mod lifecycle;
 mod metrics;
 mod operations;
 mod runs;
+mod streams;
 
-pub(crate) use daemon::Client;
+pub(crate) use daemon::{Client, Daemon};

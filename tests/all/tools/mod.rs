@@ -122,11 +122,11 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     root().join("target/toolchains/python/bin/python")
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     root().join("tests/all/tools").join(name)
 }
 

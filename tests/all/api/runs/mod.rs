@@ -1,7 +1,11 @@
 //! Runs over HTTP.
 
+mod cancel;
 mod inspect;
+mod keys;
+mod list;
 mod start;
+mod survive;
 
 use serde_json::{Value, json};
 
