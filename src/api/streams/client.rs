@@ -10,7 +10,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::block::{BLOCK_BYTES, Block, Item, LongLine, Types};
@@ -20,6 +19,7 @@ use super::ring::{Look, Ring};
 use super::stats::Watching;
 use super::tail::{Tail, block_of_file, blocking};
 use super::tickets::TicketUse;
+use crate::clock::{Clock, Stopwatch};
 use crate::id::RunId;
 use crate::ledger::{Follower, Position, Store, StoreError};
 
@@ -89,6 +89,7 @@ pub(super) struct Setup {
     /// What is said first.
     pub(super) first_words: Vec<Bytes>,
     pub(super) heartbeat: Duration,
+    pub(super) clock: Clock,
     pub(super) closing: CancellationToken,
     pub(super) held: Held,
 }
@@ -108,7 +109,9 @@ struct Client {
     is_on_time: bool,
     is_over: bool,
     heartbeat: Duration,
-    next_heartbeat: Instant,
+    /// Since something was sent last.
+    silence: Stopwatch,
+    clock: Clock,
     closing: CancellationToken,
     held: Held,
 }
@@ -133,14 +136,15 @@ pub(super) fn body(setup: Setup) -> Body {
         is_on_time: false,
         is_over: false,
         heartbeat: setup.heartbeat,
-        next_heartbeat: Instant::now() + setup.heartbeat,
+        silence: setup.clock.stopwatch(),
+        clock: setup.clock,
         closing: setup.closing,
         held: setup.held,
     };
     let pieces = stream::unfold(client, |mut client| async move {
         let piece = client.next_piece().await?;
         client.held.watching.sent(piece.len());
-        client.next_heartbeat = Instant::now() + client.heartbeat;
+        client.silence = client.clock.stopwatch();
         Some((Ok::<_, Infallible>(piece), client))
     });
     Body::from_stream(pieces)
@@ -161,7 +165,7 @@ impl Client {
             };
             match piece {
                 Ok(Some(piece)) if !piece.is_empty() => return Some(piece),
-                Ok(_) if Instant::now() >= self.next_heartbeat => {
+                Ok(_) if self.silence.elapsed() >= self.heartbeat => {
                     return Some(self.heartbeat_now());
                 }
                 Ok(_) => {}
@@ -208,9 +212,10 @@ impl Client {
                 if let Source::Run { follower, .. } = &mut self.source {
                     *follower = None;
                 }
+                let left = self.heartbeat.saturating_sub(self.silence.elapsed());
                 tokio::select! {
                     _ = self.changes.changed() => {}
-                    () = tokio::time::sleep_until(self.next_heartbeat) => {}
+                    () = tokio::time::sleep(left) => {}
                     () = self.closing.cancelled() => {}
                 }
                 Ok(None)

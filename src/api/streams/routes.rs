@@ -247,6 +247,7 @@ fn answer(api: &Api, begun: Begun, filter: Filter, held: Held) -> Response {
         next: begun.next,
         first_words,
         heartbeat: Duration::from_millis(api.settings().heartbeat_ms),
+        clock: api.host().clock().clone(),
         closing: api.closing().clone(),
         held,
     });

