@@ -50,7 +50,8 @@ impl Surface {
         let api = Api::new(ApiOptions {
             host: host.clone(),
             settings,
-            tokens: Vec::new(),
+            token: None,
+            local_token: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
