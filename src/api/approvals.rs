@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::dto::approval::{Approval, Approvals, Decide, Verdict};
-use super::extract::{JsonBody, Path, Query, run_id};
+use super::extract::{JsonBody, Members, Path, Query, run_id};
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::ledger::{ApprovalDecision, ApprovalSource, Cursor, PendingQuery};
 use crate::telemetry::chain;
@@ -28,13 +28,13 @@ const REASON_CHARS_MAX: usize = 1024;
 #[into_params(parameter_in = Query)]
 struct ApprovalsQuery {
     /// Those of this run.
-    #[param(max_length = 128)]
+    #[param(max_length = 128, nullable = false)]
     run_id: Option<String>,
     /// How many at most; those that are left of the last run come on top. 50 when absent.
-    #[param(minimum = 1, maximum = 200)]
+    #[param(minimum = 1, maximum = 200, nullable = false)]
     limit: Option<usize>,
     /// The `next_cursor` of the page before.
-    #[param(max_length = 256)]
+    #[param(pattern = "^[0-9a-f]{16}run_[0-9a-f]{32}$", nullable = false)]
     cursor: Option<String>,
 }
 
@@ -112,7 +112,7 @@ async fn list_approvals(
 async fn decide_approval(
     State(api): State<Api>,
     Path(id): Path<String>,
-    JsonBody(body): JsonBody<Decide>,
+    JsonBody(Members(body)): JsonBody<Members<Decide>>,
 ) -> Result<Json<Approval>, Problem> {
     let run_id = run_id(&id)?;
     let reason = body.reason.unwrap_or_default();

@@ -4,6 +4,7 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder, SecurityRequirement,
+    Server,
 };
 
 use super::problem::PROBLEM_JSON;
@@ -11,11 +12,11 @@ use super::problem::PROBLEM_JSON;
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
 
-/// A response that routes have in common: its status, its name among the components, and when it is given.
-type Common = (&'static str, &'static str, &'static str);
+/// A response that is added to routes: its status, its name among the components, and when it is given.
+type Added = (&'static str, &'static str, &'static str);
 
 /// What any route may answer.
-const ANYWHERE: [Common; 4] = [
+const ANYWHERE: [Added; 4] = [
     (
         "403",
         "Forbidden",
@@ -34,19 +35,19 @@ const ANYWHERE: [Common; 4] = [
     ),
 ];
 /// What a route may answer that asks for a token.
-const WITH_TOKEN: Common = (
+const WITH_TOKEN: Added = (
     "401",
     "Unauthorized",
     "A token is configured, and the request has none or another one",
 );
 /// What a route may answer that takes parameters.
-const WITH_PARAMETERS: Common = (
+const WITH_PARAMETERS: Added = (
     "400",
     "BadRequest",
     "A parameter or the body cannot be used",
 );
 /// What a route may answer that takes a body.
-const WITH_BODY: [Common; 3] = [
+const WITH_BODY: [Added; 3] = [
     WITH_PARAMETERS,
     (
         "413",
@@ -73,6 +74,8 @@ pub(crate) fn complete(document: &mut OpenApi) {
             .insert((*name).to_owned(), problem(description).into());
     }
     let anything: [&str; 0] = [];
+    // Wherever the document was fetched from.
+    document.servers = Some(vec![Server::new("/")]);
     document.security = Some(vec![SecurityRequirement::new(BEARER, anything)]);
     for path in document.paths.paths.values_mut() {
         for operation in operations(path) {
@@ -93,7 +96,7 @@ fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 fn complete_operation(operation: &mut Operation) {
-    let mut add = |(status, name, _): &Common| {
+    let mut add = |(status, name, _): &Added| {
         let responses = &mut operation.responses.responses;
         responses
             .entry((*status).to_owned())

@@ -1,10 +1,15 @@
 //! What handlers take out of a request, refused with a problem when it is not what it should be.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::problem::{Problem, ProblemCode};
 use crate::id::RunId;
@@ -89,6 +94,30 @@ fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|kind| kind.to_str().ok());
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}
+
+/// A value that is an object in a body: serde would take a list of the members' values for one as well.
+#[derive(Debug, Default)]
+pub(crate) struct Members<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor(PhantomData))
+    }
+}
+
+struct MembersVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
+    type Value = Members<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Members<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Members)
+    }
 }
 
 /// A run's id in a path. One that no run can have names no run.

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::dto::resume::{ResumeRun, RunResumed};
-use super::extract::{JsonBody, Path, run_id};
+use super::extract::{JsonBody, Members, Path, run_id};
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use super::request::RequestId;
 use crate::runner::{Caller, ResumeOptions};
@@ -50,10 +50,10 @@ async fn resume_run(
     Path(id): Path<String>,
     Extension(request_id): Extension<RequestId>,
     headers: HeaderMap,
-    body: Option<JsonBody<ResumeRun>>,
+    body: Option<JsonBody<Option<Members<ResumeRun>>>>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<RunResumed>), Problem> {
     let run_id = run_id(&id)?;
-    let body = body.map(|JsonBody(body)| body).unwrap_or_default();
+    let Members(body) = body.and_then(|JsonBody(body)| body).unwrap_or_default();
     let runner = api.host().runner();
     if body.from_node.is_none() && runner.is_live(&run_id) {
         let detail = format!("run {run_id} is being carried out");

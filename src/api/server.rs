@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::Api;
 use super::stalled::Watched;
 
-/// Bytes of a request's head, and of what is read ahead.
+/// Bytes of a request's head after which no more of it is read; one read may bring as many again. Protects the
+/// memory, of which each connection takes as much.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Fields of a request's head.
 const HEAD_FIELDS_MAX: usize = 100;

@@ -9,6 +9,7 @@ use super::error::StoreError;
 use super::list::{Cursor, RunQuery};
 use super::store::{Store, start_millis};
 use super::summary::{RunState, Summary};
+use crate::clock::Timestamp;
 use crate::id::RunId;
 
 /// Runs that are looked into for one page. Protects the disk from whoever asks, since each of them is a ledger
@@ -101,7 +102,7 @@ impl Store {
                 }
                 if pending.gates.len() >= query.limit || looks >= LOOKS_MAX {
                     let is_last = is_last_page && runs.peek().is_none();
-                    pending.next = (!is_last).then(|| place_of(run.run_id));
+                    pending.next = (!is_last).then(|| place_of(run));
                     return Ok(pending);
                 }
             }
@@ -123,10 +124,11 @@ impl Store {
 }
 
 /// Where a run stands in the list of all.
-fn place_of(run_id: RunId) -> Cursor {
+fn place_of(run: Summary) -> Cursor {
+    let by_id = || start_millis(&run.run_id).saturating_mul(1_000);
     Cursor {
-        started_micros: start_millis(&run_id).saturating_mul(1_000),
-        run_id,
+        started_micros: run.started_at.map_or_else(by_id, Timestamp::unix_micros),
+        run_id: run.run_id,
     }
 }
 

@@ -42,7 +42,7 @@ fn package_of(text: &str) -> (Resolve, PackageId) {
 /// One of the pinned tools, to be started in the checkout. Without it the test fails: what was not
 /// tried is not known to work.
 #[track_caller]
-fn tool(path: &str) -> Command {
+pub(crate) fn tool(path: &str) -> Command {
     let path = root().join("target/toolchains").join(path);
     assert!(
         path.exists(),

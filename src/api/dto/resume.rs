@@ -27,7 +27,8 @@ pub(crate) struct RunResumed {
     /// The run that goes on: the one that was named, or the new one that repeats its beginning.
     #[schema(value_type = String, example = "run_0190a0a0a0a07000800000000000abcd")]
     pub(crate) run_id: RunId,
-    /// When the event was recorded with which it goes on.
+    /// When the first event of the run was recorded; of a new one, when that of the run was whose beginning it
+    /// repeats.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) started_at: Timestamp,
     /// The run of which the new one repeats the beginning.

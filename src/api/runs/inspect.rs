@@ -58,11 +58,16 @@ pub(crate) async fn get_run(
         let detail = format!("limit is {limit}: expected 1 to {EVENTS_MAX}");
         return Err(Problem::new(ProblemCode::InvalidInput, detail));
     }
+    let after = query.after.unwrap_or(0);
+    if i64::try_from(after).is_err() {
+        let detail = format!("after is {after}: expected at most {}", i64::MAX);
+        return Err(Problem::new(ProblemCode::InvalidInput, detail));
+    }
     let store = api.host().store().clone();
     let detail = blocking(move || {
         // The events first, so that the summary is not older than they are.
         let mut follower = store.follow(&run_id, Position::default())?;
-        follower.skip_lines(query.after.unwrap_or(0))?;
+        follower.skip_lines(after)?;
         let events = page(&mut follower, limit)?;
         let last = follower.lines();
         let has_more = follower.next_entry()?.is_some();

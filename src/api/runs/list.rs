@@ -29,16 +29,20 @@ pub(crate) struct ListQuery {
     #[param(nullable = false)]
     skill: Option<String>,
     /// Only runs that this one asked for.
-    #[param(nullable = false)]
+    #[param(pattern = "^run_[0-9a-f]{32}$", nullable = false)]
     parent: Option<String>,
     /// Only runs that started then or later: RFC 3339, or how long ago, such as `1h` or `30d`.
-    #[param(nullable = false)]
+    #[param(
+        pattern = "^([0-9]{1,4}[smhd]|20[0-9]{2}-0[1-9]-[01][1-9]T[01][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?Z)$",
+        example = "30d",
+        nullable = false
+    )]
     since: Option<String>,
     /// At most so many runs.
     #[param(minimum = 1, maximum = 1_000, default = 50, nullable = false)]
     limit: Option<usize>,
     /// Only runs behind an earlier page, which named this as its `next_cursor`.
-    #[param(nullable = false)]
+    #[param(pattern = "^[0-9a-f]{16}run_[0-9a-f]{32}$", nullable = false)]
     cursor: Option<String>,
 }
 

@@ -80,7 +80,7 @@ fn invalid(detail: impl Into<String>) -> Problem {
         StartQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255),
         ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512),
-        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token")
+        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token", pattern = "^run_[0-9a-f]{32}$", nullable = false)
     ),
     request_body(content = StartRun, content_type = "application/json"),
     responses(

@@ -63,7 +63,7 @@ pub(super) fn ended(home: &Home, run_id: &str) -> Value {
     })
 }
 
-fn run_id(number: u64) -> String {
+pub(super) fn run_id(number: u64) -> String {
     format!("run_0190a0a0a0a07000800{number:013}")
 }
 

@@ -21,7 +21,7 @@ fn a_run_of_the_daemon_is_cancelled_from_the_command_line() {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     assert_eq!(ran.json()["status"], "cancelling");
     let end = eventually("the end", || home.events_of(&run_id, "run_completed").pop());
-    assert_eq!(end["status"], "cancelled", "{end}");
+    assert_eq!(end["payload"]["status"], "cancelled", "{end}");
     let ran = home.skillrun(&["runs", "cancel", &run_id, "--json"]);
     assert_eq!(ran.exit, Some(1), "{ran:?}");
     assert_eq!(ran.json()["code"], "conflict");

@@ -80,7 +80,7 @@ fn what_is_too_large_or_no_http_is_refused_by_its_status() {
     let get = format!("GET /healthz HTTP/1.1\r\n{host}");
     let post = format!("POST /api/agent/runs HTTP/1.1\r\n{host}Content-Type: application/json\r\n");
     let fields = "A: b\r\n".repeat(200);
-    let large = "a".repeat(100_000);
+    let large = "a".repeat(200_000);
     let cases: Vec<(String, &[&str])> = vec![
         (format!("{get}{fields}\r\n"), &["431"]),
         (format!("{get}X: {large}\r\n\r\n"), &["431"]),

@@ -139,7 +139,7 @@ fn c38_it_is_gone_within_two_seconds_and_its_runs_can_be_resumed() {
     for run_id in home.run_ids() {
         let ends = home.events_of(&run_id, "run_completed");
         let end = ends.last().unwrap();
-        assert_eq!(end["status"], "interrupted", "{end}");
+        assert_eq!(end["payload"]["status"], "interrupted", "{end}");
     }
 }
 
@@ -204,7 +204,7 @@ fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
 }
 
 #[test]
-fn a_service_manager_hands_over_the_socket_and_is_told() {
+fn systemd_hands_over_the_socket_and_is_told() {
     let home = Home::new(&[]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

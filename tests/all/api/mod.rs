@@ -4,11 +4,15 @@ mod approvals;
 mod cancelled;
 mod connections;
 pub(crate) mod daemon;
+mod docs;
 mod guard;
 mod lifecycle;
 mod metrics;
+mod openapi;
 mod operations;
+mod resume;
 mod runs;
+mod skills;
 mod streams;
 
 pub(crate) use daemon::{Client, Daemon};
