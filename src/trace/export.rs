@@ -18,7 +18,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use reqwest::redirect;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::SERVICE_NAME;
@@ -199,6 +199,31 @@ impl Exporter {
 
     async fn follow(self, mut ended: EndedRuns, shutdown: CancellationToken) {
         let mut batch = Vec::new();
+        let late = async {
+            shutdown.cancelled().await;
+            sleep(FLUSH_TIME).await;
+        };
+        // Whatever is being done by then is given up: a collector that is slow holds up nobody's end.
+        let is_late = tokio::select! {
+            () = self.work(&mut ended, &mut batch, &shutdown) => false,
+            () = late => true,
+        };
+        if is_late {
+            self.drop_spans(batch.len(), "shutdown does not wait longer");
+            while let Some(next) = ended.next_now() {
+                let runs = next.map_or_else(|forgotten| forgotten, |_| 1);
+                self.counts.runs_dropped.fetch_add(runs, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sends the spans of runs as they end, and after `shutdown` of those that have ended by then.
+    async fn work(
+        &self,
+        ended: &mut EndedRuns,
+        batch: &mut Vec<SpanData>,
+        shutdown: &CancellationToken,
+    ) {
         let mut send_at = sleep(BATCH_TIME).deadline();
         loop {
             tokio::select! {
@@ -207,36 +232,20 @@ impl Exporter {
                         if batch.is_empty() {
                             send_at = sleep(BATCH_TIME).deadline();
                         }
-                        self.take(next, &mut batch).await;
+                        self.take(next, batch).await;
                     }
                     None => break,
                 },
-                () = sleep_until(send_at), if !batch.is_empty() => self.send(&mut batch, 1).await,
+                () = sleep_until(send_at), if !batch.is_empty() => self.send(batch, 1).await,
                 () = shutdown.cancelled() => break,
             }
-            self.send(&mut batch, BATCH_SPANS_MAX).await;
+            self.send(batch, BATCH_SPANS_MAX).await;
         }
-        let until = sleep(FLUSH_TIME).deadline();
         while let Some(next) = ended.next_now() {
-            if until <= sleep(Duration::ZERO).deadline() {
-                self.counts.runs_dropped.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            self.take(next, &mut batch).await;
-            self.flush(&mut batch, BATCH_SPANS_MAX, until).await;
+            self.take(next, batch).await;
+            self.send(batch, BATCH_SPANS_MAX).await;
         }
-        self.flush(&mut batch, 1, until).await;
-    }
-
-    /// As [`Exporter::send`], and drops what cannot be sent until then.
-    async fn flush(&self, batch: &mut Vec<SpanData>, spans_min: usize, until: Instant) {
-        if timeout_at(until, self.send(batch, spans_min))
-            .await
-            .is_err()
-        {
-            self.drop_spans(batch.len(), "shutdown does not wait longer");
-            batch.clear();
-        }
+        self.send(batch, 1).await;
     }
 
     /// Makes the spans of a run that was left, of that part of it which ended then.

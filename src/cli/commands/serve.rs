@@ -71,25 +71,18 @@ pub(crate) async fn serve(
     let life = lifecycle::live(Life {
         api: &api,
         host: &host,
+        exporter,
+        record,
         shutdown,
         served,
         signals,
         reload,
         printer,
     });
-    let exit = tokio::select! {
-        exit = life => exit,
+    tokio::select! {
+        exit = life => Ok(exit),
         never = supervisor::watchdog() => match never {},
-    };
-    // Whoever looks for the daemon from here on finds none.
-    drop(record);
-    if exit == Exit::Ok {
-        host.shutdown().await;
-        if let Some(exporter) = exporter {
-            exporter.shutdown().await;
-        }
     }
-    Ok(exit)
 }
 
 /// The socket to listen on. From then on the settings have its address.
