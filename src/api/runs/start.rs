@@ -21,10 +21,13 @@ use crate::api::guard;
 use crate::api::idempotency::{IDEMPOTENCY_REPLAYED, Keyed, Known};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::api::request::RequestId;
+use crate::api::skills::is_exposed;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::StoreError;
-use crate::runner::{Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started};
+use crate::runner::{
+    Caller, ExecutorError, InputError, JsonObject, RunError, RunHandle, StartOptions, Started,
+};
 use crate::trace_context::TraceContext;
 
 /// The header field with the run that the caller works for.
@@ -84,7 +87,10 @@ fn invalid(detail: impl Into<String>) -> Problem {
     ),
     request_body(content = StartRun, content_type = "application/json"),
     responses(
-        (status = 200, description = "The run has ended, within the time that was to be waited", body = Outcome),
+        (status = 200, description = "The run has ended, within the time that was to be waited", body = Outcome, headers(
+            ("Location" = String, description = "Where the run is"),
+            ("Idempotency-Replayed" = Option<String>, description = "`true` when an earlier request with that key started it")
+        )),
         (status = 202, description = "The run is on record and goes on", body = RunAccepted, headers(
             ("Location" = String, description = "Where the run is"),
             ("Idempotency-Replayed" = Option<String>, description = "`true` when an earlier request with that key started it")
@@ -326,8 +332,16 @@ impl Request {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        let executor = self.api.host().runner().executor();
-        Ok(executor.check(&self.skill)?)
+        let host = self.api.host();
+        // One that is not for this surface is as good as absent.
+        let (name, _operation) = self.skill.split_once('.').unwrap_or((&self.skill, ""));
+        let registry = host.skills().current();
+        let installed = registry.get(name).or_else(|| registry.get_disabled(name));
+        if installed.is_some_and(|skill| !is_exposed(&skill)) {
+            let (name, nearest) = (name.to_owned(), None);
+            return Err(ExecutorError::NotFound { name, nearest }.into());
+        }
+        Ok(host.runner().executor().check(&self.skill)?)
     }
 
     /// Starts the run. Nothing is written when it is refused.
