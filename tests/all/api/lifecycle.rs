@@ -172,7 +172,10 @@ fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
     let daemon = Daemon::start(&home);
     assert_eq!(daemon.get("/openapi.json").status, 200);
     fs::write(home.path().join("token"), TOKEN).unwrap();
-    home.configure("[serve]\ntoken_file = \"token\"\nhosts = [\"box\"]\nconnections_max = 20\n");
+    home.configure(
+        "[serve]\ntoken_file = \"token\"\nhosts = [\"box\"]\nconnections_max = 20\nstreams_max = 7\n\
+         stall_timeout_ms = 7000\n[telemetry]\ncontent = true\n[ledger]\ndurability = \"relaxed\"\n",
+    );
     daemon.signal(Signal::HUP);
     eventually("the token to be needed", || {
         (daemon.get("/openapi.json").status == 401).then_some(())
@@ -186,11 +189,17 @@ fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
             .status
     };
     assert_eq!(raw("box"), 200);
-    assert!(
-        daemon.log().contains("serve.connections_max"),
-        "{}",
-        daemon.log()
-    );
+    let log = daemon.log();
+    for key in [
+        "serve.connections_max",
+        "serve.streams_max",
+        "serve.stall_timeout_ms",
+        "telemetry",
+        "ledger",
+    ] {
+        assert!(log.contains(&format!("key=\"{key}\"")), "{key}: {log}");
+    }
+    assert!(!log.contains("serve.listen"), "{log}");
     home.configure("[serve]\nhosts = 7\n");
     daemon.signal(Signal::HUP);
     eventually("the refusal", || {

@@ -7,13 +7,16 @@ use crate::api::Api;
 use crate::assembly::Skillrun;
 use crate::cli::assemble;
 use crate::cli::exit::Refused;
-use crate::config::{Admission, Config, Serve};
+use crate::config::{Admission, Config, Durability, Serve, Telemetry};
 
 /// What was read at the start. A later reading is compared with it.
 #[derive(Clone)]
 pub(super) struct Reload {
     home: PathBuf,
     runs: Admission,
+    durability: Durability,
+    /// Whether and how spans are sent.
+    sent: Telemetry,
     /// As the file has it.
     serve: Serve,
     /// The address in use, which the command line or a socket that was handed over may have set.
@@ -25,6 +28,8 @@ impl Reload {
         Self {
             home: config.home.clone(),
             runs: config.runs,
+            durability: config.durability,
+            sent: config.telemetry.clone(),
             serve: config.serve.clone(),
             listen,
         }
@@ -71,6 +76,20 @@ impl Reload {
                 old.header_timeout_ms != new.header_timeout_ms,
             ),
             ("serve.listen", old.listen != new.listen),
+            ("serve.streams_max", old.streams_max != new.streams_max),
+            (
+                "serve.stall_timeout_ms",
+                old.stall_timeout_ms != new.stall_timeout_ms,
+            ),
+            ("ledger", self.durability != config.durability),
+            (
+                "telemetry",
+                self.sent
+                    != Telemetry {
+                        propagate: self.sent.propagate,
+                        ..config.telemetry.clone()
+                    },
+            ),
         ];
         let kept = keys.into_iter().filter(|(_, differs)| *differs);
         kept.map(|(key, _)| key).collect()
