@@ -25,6 +25,8 @@ const LOCK_FILE: &str = "daemon.lock";
 const RECORD_FILE: &str = "daemon.json";
 /// Bytes of such a file that are read. Protects from one that somebody else made.
 const RECORD_BYTES_MAX: u64 = 4 * 1024;
+/// How often the lock is tried while commands look at it. Protects the start from one that never ends looking.
+const LOOKS_MAX: u32 = 10_000;
 /// Bytes of the token for commands: nobody guesses as many.
 const TOKEN_BYTES: usize = 32;
 
@@ -110,13 +112,13 @@ impl DaemonLock {
         made.with_context(|| format!("cannot make {}", home.display()))?;
         let path = home.join(LOCK_FILE);
         let file = open(&path, true).with_context(|| format!("cannot open {}", path.display()))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self {
+        let locked = lock(&file);
+        match locked.with_context(|| format!("cannot lock {}", path.display()))? {
+            true => Ok(Self {
                 _file: file,
                 home: home.to_owned(),
             }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(taken(home).into()),
-            Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            false => Err(taken(home).into()),
         }
     }
 
@@ -176,6 +178,27 @@ fn open(path: &Path, create: bool) -> std::io::Result<File> {
     options.open(path)
 }
 
+/// Takes the lock, unless another process keeps it. A command that looks whether it is held has it for a moment,
+/// shared with others who look, and is waited for.
+fn lock(file: &File) -> rustix::io::Result<bool> {
+    let tried = |operation| match rustix::fs::flock(file, operation) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error),
+    };
+    for _ in 0..LOOKS_MAX {
+        if tried(FlockOperation::NonBlockingLockExclusive)? {
+            return Ok(true);
+        }
+        if !tried(FlockOperation::NonBlockingLockShared)? {
+            return Ok(false);
+        }
+        rustix::fs::flock(file, FlockOperation::Unlock)?;
+        std::thread::yield_now();
+    }
+    Ok(false)
+}
+
 /// Whether somebody has the lock. A shared one is tried, so that two who look do not see each other.
 fn is_held(lock: &File) -> bool {
     let tried = rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared);
@@ -186,8 +209,27 @@ fn is_held(lock: &File) -> bool {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::{DaemonLock, DaemonRecord, RECORD_FILE};
+
+    #[test]
+    fn commands_that_look_for_a_daemon_stop_none_that_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::SeqCst) {
+                    assert!(DaemonRecord::of(home).is_none());
+                }
+            });
+            let refused = (0..500).filter_map(|_| DaemonLock::take(home).err());
+            let refused: Vec<_> = refused.map(|error| error.to_string()).collect();
+            is_done.store(true, Ordering::SeqCst);
+            assert_eq!(refused, [""; 0]);
+        });
+    }
 
     #[test]
     fn a_record_counts_while_the_lock_is_held_and_if_it_is_the_users_alone() {
