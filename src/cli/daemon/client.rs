@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
 use http::Request;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// What the daemon answered.
 pub(crate) struct Answer {
-    /// Its status, as HTTP counts them.
+    /// The status of HTTP, such as 202.
     pub(crate) status: u16,
     body: Bytes,
 }
