@@ -112,7 +112,7 @@ impl DaemonLock {
         made.with_context(|| format!("cannot make {}", home.display()))?;
         let path = home.join(LOCK_FILE);
         let file = open(&path, true).with_context(|| format!("cannot open {}", path.display()))?;
-        let locked = lock(&file);
+        let locked = lock(&file, std::thread::yield_now);
         match locked.with_context(|| format!("cannot lock {}", path.display()))? {
             true => Ok(Self {
                 _file: file,
@@ -180,7 +180,7 @@ fn open(path: &Path, create: bool) -> std::io::Result<File> {
 
 /// Takes the lock, unless another process keeps it. A command that looks whether it is held has it for a moment,
 /// shared with others who look, and is waited for.
-fn lock(file: &File) -> rustix::io::Result<bool> {
+fn lock(file: &File, mut wait: impl FnMut()) -> rustix::io::Result<bool> {
     let tried = |operation| match rustix::fs::flock(file, operation) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -194,7 +194,7 @@ fn lock(file: &File) -> rustix::io::Result<bool> {
             return Ok(false);
         }
         rustix::fs::flock(file, FlockOperation::Unlock)?;
-        std::thread::yield_now();
+        wait();
     }
     Ok(false)
 }
@@ -209,26 +209,27 @@ fn is_held(lock: &File) -> bool {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{DaemonLock, DaemonRecord, RECORD_FILE};
+    use super::{DaemonLock, DaemonRecord, LOCK_FILE, RECORD_FILE, is_held, lock, open};
 
     #[test]
     fn commands_that_look_for_a_daemon_stop_none_that_starts() {
         let dir = tempfile::tempdir().unwrap();
-        let home = dir.path();
-        let is_done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_done.load(Ordering::SeqCst) {
-                    assert!(DaemonRecord::of(home).is_none());
-                }
-            });
-            let refused = (0..500).filter_map(|_| DaemonLock::take(home).err());
-            let refused: Vec<_> = refused.map(|error| error.to_string()).collect();
-            is_done.store(true, Ordering::SeqCst);
-            assert_eq!(refused, [""; 0]);
-        });
+        let path = dir.path().join(LOCK_FILE);
+        let looks = || {
+            let file = open(&path, true).unwrap();
+            assert!(!is_held(&file));
+            file
+        };
+        // Two look at it when it is first tried, one when it is tried again, and none after that.
+        let mut looking = vec![looks(), looks()];
+        let file = open(&path, true).unwrap();
+        assert!(lock(&file, || drop(looking.pop().unwrap())).unwrap());
+        let second = open(&path, true).unwrap();
+        assert!(!lock(&second, || panic!("it is waited for a daemon")).unwrap());
+        drop(file);
+        let _looks_for_ever = looks();
+        assert!(!lock(&second, || {}).unwrap());
     }
 
     #[test]
