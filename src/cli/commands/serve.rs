@@ -23,7 +23,7 @@ use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
-use crate::trace::{Exporter, ExporterOptions};
+use crate::trace::{Exporter, ExporterHandle, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
@@ -57,6 +57,7 @@ pub(crate) async fn serve(
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),
+        traces: exporter.as_ref().map(ExporterHandle::counter),
         settings: settings.clone(),
         token,
     });
