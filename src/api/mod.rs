@@ -39,6 +39,7 @@ use self::metrics::Metrics;
 use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
+use crate::trace::{TraceCounter, TraceCounts};
 
 /// What an [`Api`] is made of.
 pub struct ApiOptions {
@@ -51,6 +52,8 @@ pub struct ApiOptions {
     /// A token that is as good, for programs of the same user on this machine. That there is one does not
     /// mean that anybody has to bring it.
     pub local_token: Option<Token>,
+    /// What is exported of traces, for `/metrics`; none when nothing is.
+    pub traces: Option<TraceCounter>,
 }
 
 /// The HTTP surface. Cheap to clone.
@@ -61,6 +64,7 @@ struct Shared {
     host: Skillrun,
     access: Mutex<Access>,
     local_token: Option<Token>,
+    traces: Option<TraceCounter>,
     requests: Arc<Requests>,
     streams: streams::Streams,
     descriptions: Descriptions,
@@ -91,6 +95,7 @@ impl Api {
                 token: options.token,
             }),
             local_token: options.local_token,
+            traces: options.traces,
             descriptions: Descriptions::new(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
@@ -160,6 +165,11 @@ impl Api {
     /// The streams of events.
     pub(crate) fn streams(&self) -> &streams::Streams {
         &self.0.streams
+    }
+
+    /// What is exported of traces.
+    pub(crate) fn traces(&self) -> Option<TraceCounts> {
+        self.0.traces.as_ref().map(TraceCounter::counts)
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -105,6 +105,22 @@ pub struct TraceCounts {
     pub runs_dropped: u64,
 }
 
+/// Reads what became of spans so far, as long as anybody wants to know. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TraceCounter(Arc<Counts>);
+
+impl TraceCounter {
+    /// What became of spans so far.
+    pub fn counts(&self) -> TraceCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        TraceCounts {
+            exported: of(&self.0.exported),
+            dropped: of(&self.0.dropped),
+            runs_dropped: of(&self.0.runs_dropped),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     exported: AtomicU64,
@@ -368,13 +384,8 @@ impl Drop for Sent<'_> {
 
 impl ExporterHandle {
     /// What became of spans so far.
-    pub fn counts(&self) -> TraceCounts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        TraceCounts {
-            exported: of(&self.counts.exported),
-            dropped: of(&self.counts.dropped),
-            runs_dropped: of(&self.counts.runs_dropped),
-        }
+    pub fn counter(&self) -> TraceCounter {
+        TraceCounter(Arc::clone(&self.counts))
     }
 
     /// Sends what is not sent yet, for five seconds at most, and ends. Call it when no run goes on any more.

@@ -78,9 +78,9 @@ fn invalid(detail: impl Into<String>) -> Problem {
     tag = "runs",
     params(
         StartQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255),
-        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512),
-        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token", pattern = "^run_[0-9a-f]{32}$", nullable = false)
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255, pattern = "^[!-~]+$", nullable = false),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", nullable = false),
+        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token", pattern = "^run_[0-9a-f]{32}$", example = "run_0190a0a0a0a070008000000000000001", nullable = false)
     ),
     request_body(content = StartRun, content_type = "application/json"),
     responses(
@@ -188,11 +188,15 @@ fn parent(headers: &HeaderMap, caller: guard::Caller) -> Result<Option<RunId>, P
         let detail = "the header field X-Parent-Run is for callers with a token";
         return Err(Problem::new(ProblemCode::Denied, detail));
     }
+    if further.is_some() {
+        let detail = "expected one header field X-Parent-Run";
+        return Err(Problem::new(ProblemCode::BadRequest, detail));
+    }
     let parent = parent.to_str().ok().and_then(|parent| parent.parse().ok());
-    let parent = parent.filter(|_| further.is_none());
+    // What no run can be called names none that goes on here.
     parent.map(Some).ok_or_else(|| {
-        let detail = "the header field X-Parent-Run names no run: expected one id";
-        Problem::new(ProblemCode::BadRequest, detail)
+        let detail = "the header field X-Parent-Run names no run that goes on here";
+        Problem::new(ProblemCode::Conflict, detail)
     })
 }
 

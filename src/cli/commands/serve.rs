@@ -26,7 +26,7 @@ use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
 use crate::ledger::Abandoned;
 use crate::runner::{NotRestarted, Recovered};
-use crate::trace::{Exporter, ExporterOptions};
+use crate::trace::{Exporter, ExporterHandle, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
@@ -58,6 +58,7 @@ pub(crate) async fn serve(
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),
+        traces: exporter.as_ref().map(ExporterHandle::counter),
         settings: settings.clone(),
         token,
     });

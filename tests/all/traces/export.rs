@@ -74,7 +74,7 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
         }
         let counts = tokio::time::timeout(Duration::from_secs(60), async {
             loop {
-                let counts = exporter.counts();
+                let counts = exporter.counter().counts();
                 if counts.dropped == 3 {
                     return counts;
                 }
@@ -112,6 +112,12 @@ fn the_daemon_exports_with_its_secret_and_sends_the_rest_when_it_ends() {
     let mut daemon =
         crate::api::Daemon::of(&world.home, serve.env("OTLP_KEY", "a-key-of-the-test"));
     world.home.wait_for_event(&run_id, "run_resumed");
+    // The part that was cut off is sent while the daemon goes on.
+    eventually("a span that is counted", || {
+        let figures = String::from_utf8(daemon.get("/metrics").body).unwrap();
+        let is_counted = figures.contains("skillrun_trace_spans_exported_total 1\n");
+        is_counted.then_some(())
+    });
     daemon.signal(rustix::process::Signal::TERM);
     assert_eq!(daemon.end(), Some(0), "{}", daemon.log());
     assert!(!daemon.log().contains("a-key-of-the-test"));

@@ -329,7 +329,7 @@ fn a_run_can_be_started_inside_another_one() {
     });
     assert_eq!((late.status, late.problem().as_str()), (409, "conflict"));
     for no_run in ["X-Parent-Run: 7", "X-Parent-Run: "] {
-        assert_eq!(start(&[no_run], short()).status, 400);
+        assert_eq!(start(&[no_run], short()).status, 409);
     }
     assert_eq!(start(&[&inside, &inside], short()).status, 400);
 }
