@@ -54,6 +54,7 @@ pub(crate) async fn serve(
     // It lists all runs, which brings the index up to date as well.
     let (closed, recovered) = host.runner().recover(recovery).await?;
     tell_of_recovery(&closed, &recovered, printer);
+    tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     let api = Api::new(ApiOptions {
         host: host.clone(),
@@ -118,6 +119,22 @@ fn tell_of_recovery(closed: &[Abandoned], recovered: &[Recovered], printer: Prin
         printer.note(&format!(
             "runs of an earlier process that go on or wait: {going_on}"
         ));
+    }
+}
+
+/// Says which skills cannot be run, before somebody asks for one. That there are none at all is most often another
+/// home than the one that was meant.
+fn tell_of_skills(host: &Skillrun, printer: Printer) {
+    let registry = host.skills().current();
+    for refused in registry.refused() {
+        tracing::warn!(
+            error = crate::telemetry::chain(refused),
+            "a skill cannot be used"
+        );
+    }
+    if registry.skills().next().is_none() {
+        let home = &host.config().home;
+        printer.note(&format!("no skills that can be run in {}", home.display()));
     }
 }
 
