@@ -105,7 +105,14 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
     }
     supervisor::stopping();
     api.drain();
-    let drain_time = Duration::from_millis(api.settings().drain_ms);
+    let drain_ms = api.settings().drain_ms;
+    let going_on = host.runner().statistics().going_on;
+    if going_on > 0 {
+        printer.note(&format!(
+            "ending: runs that go on: {going_on}, for at most {drain_ms} ms; a second signal interrupts them at once"
+        ));
+    }
+    let drain_time = Duration::from_millis(drain_ms);
     tokio::select! {
         () = drained(host, drain_time) => {}
         () = signals.end() => {}
