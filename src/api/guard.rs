@@ -28,8 +28,13 @@ pub(crate) enum Caller {
     Watcher,
 }
 
-/// Routes that need no token: they say nothing but that the process is there and well.
-const OPEN_ROUTES: [&str; 2] = ["/healthz", "/readyz"];
+/// Routes that need no token: they say nothing but that the process is there and well, and what every daemon of
+/// this version can be asked.
+fn is_open(path: &str) -> bool {
+    let page = path.strip_prefix("/docs");
+    ["/healthz", "/readyz", "/openapi.json"].contains(&path)
+        || page.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
 
 /// Refuses whoever may not ask.
 pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
@@ -51,7 +56,7 @@ impl Api {
         self.check_origin(request.headers())?;
         let Access { settings, token } = self.access().clone();
         let path = request.uri().path();
-        let is_open = OPEN_ROUTES.contains(&path) || path == METRICS && settings.metrics_open;
+        let is_open = is_open(path) || path == METRICS && settings.metrics_open;
         let known = [token.as_ref(), self.0.local_token.as_ref()];
         match bearer(request.headers()) {
             Some(given) if is_token(given, known) => Ok((Caller::Trusted, None)),
@@ -128,9 +133,12 @@ impl Api {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let settings = self.settings();
         let listen = settings.listen.ip();
+        // Whoever listens on every address does not know them all. A name that was made to lead here is no
+        // address, and a page that was fetched from one is refused by its origin.
         let is_own = bare.parse::<IpAddr>().is_ok_and(|address| {
             address == listen
-                || address.is_loopback() && (listen.is_loopback() || listen.is_unspecified())
+                || listen.is_unspecified()
+                || address.is_loopback() && listen.is_loopback()
         });
         is_own
             || host == "localhost"

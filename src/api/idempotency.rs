@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::OptionFuture;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBehavior};
 use tokio::sync::MutexGuard;
@@ -29,6 +30,8 @@ pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("ide
 
 /// Characters of a key.
 const KEY_CHARS_MAX: usize = 255;
+/// Seconds after which somebody may ask again who was refused for want of room: by then some key is forgotten.
+const RETRY_AFTER_S: &str = "60";
 /// How long a key is kept.
 const KEPT_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// Keys that are kept at once. Protects the disk from a caller who makes up keys.
@@ -76,6 +79,7 @@ impl From<RequestsError> for Problem {
     fn from(error: RequestsError) -> Self {
         if matches!(error, RequestsError::Full) {
             return Self::new(ProblemCode::Busy, error.to_string())
+                .with_header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
                 .with_hint("a key is forgotten after a day; requests without one are taken");
         }
         tracing::error!(error = chain(&error), "idempotency keys cannot be used");

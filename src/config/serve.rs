@@ -19,8 +19,8 @@ const CONNECTIONS_MAX: u64 = 100_000;
 const STREAMS_MAX: u64 = CONNECTIONS_MAX;
 /// An input of the largest size, every byte of it escaped.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// A tebibyte: who has that much to spare does not mean this bound.
-const DISK_FREE_BYTES_MAX: u64 = 1024 * 1024 * 1024 * 1024;
+/// A petabyte: no disk has more to spare.
+const DISK_FREE_BYTES_MAX: u64 = 1_000_000_000_000_000;
 /// Ten minutes: nobody waits longer for one answer.
 const TIME_MS_MAX: u64 = 600_000;
 
@@ -48,7 +48,7 @@ pub struct Serve {
     /// Milliseconds for which runs may go on after a shutdown was asked for, before they are interrupted, 0 to
     /// 600,000.
     pub drain_ms: u64,
-    /// Bytes that have to be free where the ledgers are, 0 to 1,099,511,627,776. With fewer the surface says
+    /// Bytes that have to be free where the ledgers are, 0 to 1,000,000,000,000,000. With fewer the surface says
     /// that it is not ready.
     pub disk_free_bytes_min: u64,
     /// Whether `/metrics` can be read without the token.

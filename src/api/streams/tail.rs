@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::block::{Block, Builder};
@@ -152,10 +153,17 @@ fn end_of(summary: &Summary) -> Bytes {
     frame::control("end", &end)
 }
 
+/// Files that are read at once for streams. Protects the memory of the host: a line may have 8 MiB, and each thread
+/// that has held one keeps room for another.
+static READS: Semaphore = Semaphore::const_new(4);
+
 /// Reads files where that delays nobody.
 pub(super) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
+    let Ok(_place) = READS.acquire().await else {
+        return Err(StoreError::ShutDown);
+    };
     let read = tokio::task::spawn_blocking(read).await;
     read.unwrap_or(Err(StoreError::ShutDown))
 }

@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     let mut settings = config.serve.clone();
     settings.listen = args.listen.unwrap_or(settings.listen);
     // Signals are taken before anything is begun that would have to be ended.
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
     let lock = DaemonLock::take(&config.home)?;
     let token = config.read_serve_token()?;
     let listener = bind(inherited, &mut settings, token.as_ref()).await?;
@@ -52,7 +52,13 @@ pub(crate) async fn serve(
         .transpose()?
         .map(Exporter::start);
     // It lists all runs, which brings the index up to date as well.
-    let (closed, recovered) = host.runner().recover(recovery).await?;
+    let (closed, recovered) = tokio::select! {
+        recovered = host.runner().recover(recovery) => recovered?,
+        () = signals.end() => {
+            host.shutdown().await;
+            return Ok(Exit::Ok);
+        }
+    };
     tell_of_recovery(&closed, &recovered, printer);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);

@@ -9,7 +9,7 @@ use crate::harness::Home;
 const TOKEN: &str = "0123456789abcdef";
 
 fn raw(host: &str, more: &str) -> String {
-    format!("GET /openapi.json HTTP/1.1\r\n{host}{more}Connection: close\r\n\r\n")
+    format!("GET /api/skills HTTP/1.1\r\n{host}{more}Connection: close\r\n\r\n")
 }
 
 /// A `Host`, an `Origin`, and the code of the refusal.
@@ -99,9 +99,12 @@ fn a_token_that_is_configured_has_to_be_brought() {
     let daemon = Daemon::start(&home);
     let ask = |path: &str, headers: &[&str]| daemon.request("GET", path, headers, None);
     let good = format!("Authorization: bearer {TOKEN}");
-    assert_eq!(ask("/openapi.json", &[&good]).status, 200);
+    assert_eq!(ask("/api/skills", &[&good]).status, 200);
     assert_eq!(ask("/healthz", &[]).status, 200);
-    assert_eq!(ask("/readyz", &[]).status, 200);
+    for open in ["/readyz", "/openapi.json", "/docs/"] {
+        assert_eq!(ask(open, &[]).status, 200, "{open}");
+    }
+    assert_eq!(ask("/docsx", &[]).status, 401);
     for header in [
         "X-None: there",
         "Authorization: Bearer 0123456789abcdeX",
@@ -109,7 +112,7 @@ fn a_token_that_is_configured_has_to_be_brought() {
         "Authorization: Basic 0123456789abcdef",
         "Authorization: 0123456789abcdef",
     ] {
-        let answer = ask("/openapi.json", &[header]);
+        let answer = ask("/api/skills", &[header]);
         assert_eq!(answer.status, 401, "{header}");
         assert_eq!(answer.problem(), "unauthorized");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
@@ -119,6 +122,24 @@ fn a_token_that_is_configured_has_to_be_brought() {
         401
     );
     assert!(!daemon.log().contains(TOKEN));
+}
+
+#[test]
+fn who_listens_on_every_address_is_asked_by_any_of_them_and_by_no_name() {
+    let home = Home::new(&[]);
+    home.configure("[serve]\ntoken_env = \"SKILLRUN_TEST_TOKEN\"\n");
+    let mut serve = home.command(&["serve", "--listen", "0.0.0.0:0"]);
+    let daemon = Daemon::of(&home, serve.env("SKILLRUN_TEST_TOKEN", TOKEN));
+    for (host, status) in [
+        ("192.0.2.7", 200),
+        ("[2001:db8::7]:80", 200),
+        ("localhost", 200),
+        ("evil", 403),
+        ("192.0.2.7.evil", 403),
+    ] {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(daemon.send(request).status, status, "{host}");
+    }
 }
 
 #[test]

@@ -89,16 +89,12 @@ fn the_token_for_commands_is_good_and_nobody_has_to_bring_it() {
         "Authorization: Bearer {}",
         record["token"].as_str().unwrap()
     );
-    assert_eq!(daemon.get("/openapi.json").status, 200);
+    assert_eq!(daemon.get("/api/skills").status, 200);
     drop(daemon);
     fs::write(home.path().join("token"), TOKEN).unwrap();
     home.configure("[serve]\ntoken_file = \"token\"\n");
     let daemon = Daemon::start(&home);
-    let status = |header: &str| {
-        daemon
-            .request("GET", "/openapi.json", &[header], None)
-            .status
-    };
+    let status = |header: &str| daemon.request("GET", "/api/skills", &[header], None).status;
     assert_eq!(status(&header), 401, "it is another one for each process");
     let record = fs::read_to_string(home.path().join("daemon.json")).unwrap();
     let record: serde_json::Value = serde_json::from_str(&record).unwrap();
@@ -170,7 +166,7 @@ fn while_it_drains_it_is_not_ready_and_a_second_signal_ends_that() {
 fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
     let home = Home::new(&[]);
     let daemon = Daemon::start(&home);
-    assert_eq!(daemon.get("/openapi.json").status, 200);
+    assert_eq!(daemon.get("/api/skills").status, 200);
     fs::write(home.path().join("token"), TOKEN).unwrap();
     home.configure(
         "[serve]\ntoken_file = \"token\"\nhosts = [\"box\"]\nconnections_max = 20\nstreams_max = 7\n\
@@ -178,13 +174,13 @@ fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
     );
     daemon.signal(Signal::HUP);
     eventually("the token to be needed", || {
-        (daemon.get("/openapi.json").status == 401).then_some(())
+        (daemon.get("/api/skills").status == 401).then_some(())
     });
     let good = format!("Authorization: Bearer {TOKEN}");
     let raw = |host: &str| {
         daemon
             .send(format!(
-                "GET /openapi.json HTTP/1.1\r\nHost: {host}\r\n{good}\r\nConnection: close\r\n\r\n"
+                "GET /api/skills HTTP/1.1\r\nHost: {host}\r\n{good}\r\nConnection: close\r\n\r\n"
             ))
             .status
     };
@@ -209,7 +205,7 @@ fn a_new_configuration_is_taken_over_and_a_bad_one_is_not() {
     home.configure("");
     daemon.signal(Signal::HUP);
     eventually("no token", || {
-        (daemon.get("/openapi.json").status == 200).then_some(())
+        (daemon.get("/api/skills").status == 200).then_some(())
     });
     assert_eq!(raw("box"), 403);
 }

@@ -101,5 +101,5 @@ fn they_need_the_token_unless_they_are_opened() {
     home.configure("[serve]\ntoken_file = \"token\"\nmetrics_open = true\n");
     let daemon = Daemon::start(&home);
     assert_eq!(daemon.get("/metrics").status, 200);
-    assert_eq!(daemon.get("/openapi.json").status, 401);
+    assert_eq!(daemon.get("/api/skills").status, 401);
 }

@@ -51,7 +51,7 @@ impl Signals {
     }
 
     /// Waits for another signal to end. A process that is about to end reads no configuration.
-    async fn end(&mut self) {
+    pub(super) async fn end(&mut self) {
         while let Asked::Reload = self.next().await {}
     }
 }
@@ -82,12 +82,24 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
         exporter,
         record,
         shutdown,
-        served,
+        mut served,
         mut signals,
         reload,
         printer,
     } = life;
-    while let Asked::Reload = signals.next().await {
+    loop {
+        let asked = tokio::select! {
+            asked = signals.next() => asked,
+            // Only a fault of ours ends it before it is told to. Whoever started the process has to know.
+            _ended = &mut served => {
+                tracing::error!("requests are taken no more");
+                host.shutdown().await;
+                return Exit::Failed;
+            }
+        };
+        if let Asked::End = asked {
+            break;
+        }
         supervisor::reloading();
         let applied = {
             let (host, api, reload) = (host.clone(), api.clone(), reload.clone());
