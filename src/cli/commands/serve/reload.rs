@@ -7,13 +7,14 @@ use crate::api::Api;
 use crate::assembly::Skillrun;
 use crate::cli::assemble;
 use crate::cli::exit::Refused;
-use crate::config::{Admission, Config, Serve};
+use crate::config::{Admission, Config, Serve, Telemetry};
 
 /// What was read at the start. A later reading is compared with it.
 #[derive(Clone)]
 pub(super) struct Reload {
     home: PathBuf,
     runs: Admission,
+    telemetry: Telemetry,
     /// As the file has it.
     serve: Serve,
     /// The address in use, which the command line or a socket that was handed over may have set.
@@ -25,6 +26,7 @@ impl Reload {
         Self {
             home: config.home.clone(),
             runs: config.runs,
+            telemetry: config.telemetry.clone(),
             serve: config.serve.clone(),
             listen,
         }
@@ -71,6 +73,12 @@ impl Reload {
                 old.header_timeout_ms != new.header_timeout_ms,
             ),
             ("serve.listen", old.listen != new.listen),
+            ("serve.streams_max", old.streams_max != new.streams_max),
+            (
+                "serve.stall_timeout_ms",
+                old.stall_timeout_ms != new.stall_timeout_ms,
+            ),
+            ("telemetry", self.telemetry != config.telemetry),
         ];
         let kept = keys.into_iter().filter(|(_, differs)| *differs);
         kept.map(|(key, _)| key).collect()
