@@ -43,6 +43,7 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
         settings,
         token: None,
         local_token: None,
+        traces: None,
     });
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -481,7 +481,7 @@ pub enum ConfigError {
         problem: SecretError,
     },
     /// The token of the HTTP surface has no value.
-    #[error("cannot use the token of serve of {CONFIG_FILE}")]
+    #[error("cannot use the token that serve in {CONFIG_FILE} names")]
     Token {
         /// Why not.
         #[source]
@@ -489,7 +489,7 @@ pub enum ConfigError {
     },
     /// The token of the HTTP surface is none.
     #[error(
-        "malformed token of serve of {CONFIG_FILE}: expected at least {TOKEN_BYTES_MIN} printable characters without spaces"
+        "malformed token that serve in {CONFIG_FILE} names: expected at least {TOKEN_BYTES_MIN} printable characters without spaces"
     )]
     TokenMalformed,
     /// The file of certificates has none, or something that is none.

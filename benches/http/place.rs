@@ -36,6 +36,7 @@ impl Place {
             settings,
             token: None,
             local_token: None,
+            traces: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;

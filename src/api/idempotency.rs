@@ -50,7 +50,12 @@ const SCHEMA: &str = "CREATE TABLE requests (
     run_id TEXT NOT NULL,
     claimed_micros INTEGER NOT NULL,
     started_micros INTEGER
-) STRICT; PRAGMA user_version = 1;";
+) STRICT;
+CREATE INDEX requests_claimed ON requests (claimed_micros);
+PRAGMA user_version = 1;";
+/// Forgets the oldest of what was claimed before, at most so many.
+const FORGET: &str = "DELETE FROM requests WHERE number IN
+    (SELECT number FROM requests WHERE claimed_micros < ?1 ORDER BY claimed_micros LIMIT ?2)";
 
 /// Why keys cannot be looked up.
 #[derive(Debug, thiserror::Error)]
@@ -193,11 +198,7 @@ impl Requests {
         self.on_disk(move |connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            transaction.execute(
-                "DELETE FROM requests WHERE number IN
-                 (SELECT number FROM requests WHERE claimed_micros < ?1 ORDER BY number LIMIT ?2)",
-                (since, FORGOTTEN_MAX),
-            )?;
+            transaction.execute(FORGET, (since, FORGOTTEN_MAX))?;
             transaction.execute(
                 "DELETE FROM requests WHERE key = ?1 AND claimed_micros < ?2",
                 (key.key.to_string(), since),
@@ -451,6 +452,24 @@ mod tests {
             )
         });
         assert_eq!(count.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_is_found_without_looking_at_what_is_kept() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), clock());
+        let requests = requests(home.path(), &clock);
+        for number in 0..100 {
+            let key = keyed(&format!("k{number}"), "");
+            requests.claim(&key, &RunId::generate()).await.unwrap();
+        }
+        let since = requests.kept_since();
+        let steps = requests.with_connection(|connection| {
+            let mut statement = connection.prepare(FORGET)?;
+            statement.execute((since, FORGOTTEN_MAX))?;
+            Ok(statement.get_status(rusqlite::StatementStatus::VmStep))
+        });
+        let steps = steps.unwrap();
+        assert!(steps < 100, "{steps} steps for none of 100 keys");
     }
 
     #[tokio::test]

@@ -41,6 +41,7 @@ use self::metrics::Metrics;
 use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
+use crate::trace::{TraceCounter, TraceCounts};
 
 /// What an [`Api`] is made of.
 pub struct ApiOptions {
@@ -53,6 +54,8 @@ pub struct ApiOptions {
     /// A token that is as good, for programs of the same user on this machine. That there is one does not
     /// mean that anybody has to bring it.
     pub local_token: Option<Token>,
+    /// What is exported of traces, for `/metrics`; none when nothing is.
+    pub traces: Option<TraceCounter>,
 }
 
 /// The HTTP surface. Cheap to clone.
@@ -63,6 +66,7 @@ struct Shared {
     host: Skillrun,
     access: Mutex<Access>,
     local_token: Option<Token>,
+    traces: Option<TraceCounter>,
     requests: Arc<Requests>,
     streams: streams::Streams,
     descriptions: Descriptions,
@@ -94,6 +98,7 @@ impl Api {
                 token: options.token,
             }),
             local_token: options.local_token,
+            traces: options.traces,
             descriptions: Descriptions::new(),
             bodies: Bodies::default(),
             draining: CancellationToken::new(),
@@ -164,6 +169,11 @@ impl Api {
     /// The streams of events.
     pub(crate) fn streams(&self) -> &streams::Streams {
         &self.0.streams
+    }
+
+    /// What is exported of traces.
+    pub(crate) fn traces(&self) -> Option<TraceCounts> {
+        self.0.traces.as_ref().map(TraceCounter::counts)
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

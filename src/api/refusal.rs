@@ -129,13 +129,15 @@ impl From<ExecutorError> for Problem {
                 ProblemCode::NotRunnable
             }
             // The reason names files of the machine.
-            ExecutorError::Load { name, .. } => {
+            ExecutorError::Load { name, hint, .. } => {
                 tracing::warn!(
                     error = crate::telemetry::chain(&error),
                     "skill cannot be run"
                 );
                 let detail = format!("skill {name:?} was refused when it was read");
-                let hint = format!("skillrun skills validate {name} shows what is wrong with it");
+                let hint = hint.clone().unwrap_or_else(|| {
+                    format!("skillrun skills validate {name} shows what is wrong with it")
+                });
                 return Self::new(ProblemCode::NotRunnable, detail).with_hint(hint);
             }
             _ => return Self::internal(&error),

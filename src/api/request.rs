@@ -79,12 +79,11 @@ fn with_document(mut response: Response, request_id: &str) -> Response {
     response
 }
 
-/// Where runs are started.
+/// Where runs are started, whose answer may take as long as a run does if the caller asks to wait for it.
 const RUNS_ROUTE: &str = "/api/agent/runs";
-/// Routes whose answer may take as long as a run does, if the caller asks to wait for it.
-const WAITING_ROUTES: [&str; 2] = [RUNS_ROUTE, "/api/agent/runs/{id}/resume"];
 /// How the paths of routes end that answer for as long as somebody listens.
 const STREAMING_ROUTE: &str = "/events";
+
 fn route(request: &Request) -> &str {
     let matched = request.extensions().get::<MatchedPath>();
     matched.map_or("", MatchedPath::as_str)
@@ -95,7 +94,7 @@ fn takes_its_time(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let waits = url::form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "wait");
     let route = route(request);
-    route.ends_with(STREAMING_ROUTE) || waits && WAITING_ROUTES.contains(&route)
+    route.ends_with(STREAMING_ROUTE) || waits && route == RUNS_ROUTE
 }
 
 /// Bounds the time of an answer, and reads the body before. A request that may take its own time has to have come

@@ -31,7 +31,7 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
     tag = "runs",
     params(
         ("id" = String, Path, description = "The run", min_length = 1, max_length = 128),
-        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512)
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", nullable = false)
     ),
     request_body = Option<ResumeRun>,
     responses(

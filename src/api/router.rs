@@ -6,7 +6,7 @@ use axum::middleware;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_swagger_ui::SwaggerUi;
+use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use super::{
@@ -46,7 +46,10 @@ impl Api {
             .merge(streams::routes());
         let (router, mut document) = routes.split_for_parts();
         document::complete(&mut document);
-        let page = SwaggerUi::new("/docs").url("/openapi.json", document);
+        // Unless it is told otherwise, the page has the document looked at by a server of its makers.
+        let page = SwaggerUi::new("/docs")
+            .config(Config::default().validator_url("none"))
+            .url("/openapi.json", document);
         router
             .merge(page)
             .fallback(no_such_route)

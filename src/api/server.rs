@@ -26,11 +26,14 @@ const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 impl Api {
     /// Answers whoever connects, until `shutdown` fires. Then nobody is accepted any more, streams end, and
-    /// what is being answered is given a moment.
+    /// what is being answered is given a moment, after which its connection is ended.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
         let connections_max = self.settings().connections_max;
         let places = Arc::new(Semaphore::new(connections_max));
         let graceful = GracefulShutdown::new();
+        // Whoever is served by the end of this, or when this is dropped, is let go.
+        let cut = CancellationToken::new();
+        let _cut_at_the_end = cut.clone().drop_guard();
         let router = self.router();
         loop {
             // The place first: whoever finds none waits in the system's queue, and costs nothing here.
@@ -47,9 +50,10 @@ impl Api {
                 Ok((stream, _peer)) => {
                     let service = TowerToHyperService::new(router.clone());
                     let connection = graceful.watch(self.connection(stream, service));
+                    let cut = cut.clone();
                     tokio::spawn(async move {
                         // A client that goes away, or speaks no HTTP, is no fault of the host.
-                        if let Err(error) = connection.await {
+                        if let Some(Err(error)) = cut.run_until_cancelled(connection).await {
                             tracing::debug!(
                                 error = crate::telemetry::chain(&error),
                                 "connection ended"

@@ -25,6 +25,8 @@ const LOCK_FILE: &str = "daemon.lock";
 const RECORD_FILE: &str = "daemon.json";
 /// Bytes of such a file that are read. Protects from one that somebody else made.
 const RECORD_BYTES_MAX: u64 = 4 * 1024;
+/// How often the lock is tried while commands look at it. Protects the start from one that never ends looking.
+const LOOKS_MAX: u32 = 10_000;
 /// Bytes of the token for commands: nobody guesses as many.
 const TOKEN_BYTES: usize = 32;
 
@@ -110,13 +112,13 @@ impl DaemonLock {
         made.with_context(|| format!("cannot make {}", home.display()))?;
         let path = home.join(LOCK_FILE);
         let file = open(&path, true).with_context(|| format!("cannot open {}", path.display()))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self {
+        let locked = lock(&file, std::thread::yield_now);
+        match locked.with_context(|| format!("cannot lock {}", path.display()))? {
+            true => Ok(Self {
                 _file: file,
                 home: home.to_owned(),
             }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(taken(home).into()),
-            Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            false => Err(taken(home).into()),
         }
     }
 
@@ -176,6 +178,27 @@ fn open(path: &Path, create: bool) -> std::io::Result<File> {
     options.open(path)
 }
 
+/// Takes the lock, unless another process keeps it. A command that looks whether it is held has it for a moment,
+/// shared with others who look, and is waited for.
+fn lock(file: &File, mut wait: impl FnMut()) -> rustix::io::Result<bool> {
+    let tried = |operation| match rustix::fs::flock(file, operation) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error),
+    };
+    for _ in 0..LOOKS_MAX {
+        if tried(FlockOperation::NonBlockingLockExclusive)? {
+            return Ok(true);
+        }
+        if !tried(FlockOperation::NonBlockingLockShared)? {
+            return Ok(false);
+        }
+        rustix::fs::flock(file, FlockOperation::Unlock)?;
+        wait();
+    }
+    Ok(false)
+}
+
 /// Whether somebody has the lock. A shared one is tried, so that two who look do not see each other.
 fn is_held(lock: &File) -> bool {
     let tried = rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared);
@@ -187,7 +210,27 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use super::{DaemonLock, DaemonRecord, RECORD_FILE};
+    use super::{DaemonLock, DaemonRecord, LOCK_FILE, RECORD_FILE, is_held, lock, open};
+
+    #[test]
+    fn commands_that_look_for_a_daemon_stop_none_that_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LOCK_FILE);
+        let looks = || {
+            let file = open(&path, true).unwrap();
+            assert!(!is_held(&file));
+            file
+        };
+        // Two look at it when it is first tried, one when it is tried again, and none after that.
+        let mut looking = vec![looks(), looks()];
+        let file = open(&path, true).unwrap();
+        assert!(lock(&file, || drop(looking.pop().unwrap())).unwrap());
+        let second = open(&path, true).unwrap();
+        assert!(!lock(&second, || panic!("it is waited for a daemon")).unwrap());
+        drop(file);
+        let _looks_for_ever = looks();
+        assert!(!lock(&second, || {}).unwrap());
+    }
 
     #[test]
     fn a_record_counts_while_the_lock_is_held_and_if_it_is_the_users_alone() {

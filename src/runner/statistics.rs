@@ -1,7 +1,7 @@
 //! What a runner has done since it was made, in numbers.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Runner;
@@ -15,6 +15,8 @@ pub(super) struct Counters {
     started: AtomicU64,
     resumed: AtomicU64,
     refused: AtomicU64,
+    /// Questions that runs wait for which are not suspended.
+    asking: AtomicUsize,
     /// At most one for each pair of a status and a code.
     ended: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     duration: Histogram,
@@ -42,9 +44,25 @@ pub struct RunnerStatistics {
     pub queued: usize,
     /// Runs that are suspended and waited for here.
     pub suspended: usize,
+    /// Questions that those runs wait for, suspended or not.
+    pub approvals_pending: usize,
+}
+
+/// A question that somebody waits for, as long as this lives.
+pub(super) struct Asking<'a>(&'a AtomicUsize);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Counters {
+    pub(super) fn asking(&self) -> Asking<'_> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        Asking(&self.asking)
+    }
+
     pub(super) fn started(&self) {
         self.started.fetch_add(1, Ordering::Relaxed);
     }
@@ -74,6 +92,10 @@ impl Counters {
 }
 
 impl Runner {
+    pub(super) fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
     /// What this runner has done since it was made, and does now.
     pub fn statistics(&self) -> RunnerStatistics {
         let counters = &self.0.counters;
@@ -90,6 +112,10 @@ impl Runner {
             going_on,
             queued: self.0.admission.queued(),
             suspended,
+            approvals_pending: counters
+                .asking
+                .load(Ordering::Relaxed)
+                .saturating_add(self.0.waiting.gates_len()),
         }
     }
 }

@@ -51,6 +51,11 @@ impl WaitingRoom {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Questions that runs wait for.
+    pub(super) fn gates_len(&self) -> usize {
+        self.room().gates.len()
+    }
+
     /// Runs that wait.
     pub(super) fn len(&self) -> usize {
         let room = self.room();

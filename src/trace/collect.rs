@@ -1,6 +1,6 @@
 //! From the events of a ledger to spans.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::attribute::{self, Attributes, content, flag, int, text};
 use super::span::{Part, Span, SpanKind, SpanStatus, Value};
@@ -114,7 +114,10 @@ impl Collector {
                 let attributes = vec![text("skillrun.step.id", &enter.node_id)];
                 let step = self.steps.last().cloned();
                 let name = attribute::name(&enter.node_name);
-                self.steps.push(enter.node_id.clone());
+                // With more steps than there can be spans, those further inside have none.
+                if self.steps.len() < SPANS_MAX {
+                    self.steps.push(enter.node_id.clone());
+                }
                 let open = Open {
                     step,
                     ..open(&enter.node_id, SpanKind::Internal, name, micros, attributes)
@@ -215,11 +218,18 @@ impl Collector {
             return;
         };
         let (last_seq, micros) = self.last;
-        for cut_off in self.open.values() {
-            // A call of an earlier part that did not end in this one has no place in it.
-            if cut_off.is_carried && !self.steps.contains(&cut_off.id) {
-                continue;
-            }
+        let steps: HashSet<&String> = self.steps.iter().collect();
+        // A call of an earlier part that did not end in this one has no place in it.
+        let has_place = |open: &&Open| !open.is_carried || steps.contains(&open.id);
+        let mut cut_off: Vec<&Open> = self.open.values().filter(has_place).collect();
+        cut_off.sort_by_key(|open| (open.start_micros, &open.id));
+        let room = SPANS_MAX.saturating_sub(self.spans);
+        let more = u64::try_from(cut_off.len().saturating_sub(room)).unwrap_or(u64::MAX);
+        self.dropped = self.dropped.saturating_add(more);
+        cut_off.truncate(room);
+        // What is open has a span in every part that it goes on through.
+        self.spans = self.spans.saturating_add(cut_off.len());
+        for cut_off in cut_off {
             let end = End {
                 attributes: vec![flag("skillrun.cut_off")],
                 ..End::default()
@@ -293,6 +303,10 @@ impl Collector {
         let Some(part) = &mut self.current else {
             return;
         };
+        if self.spans >= SPANS_MAX {
+            self.dropped = self.dropped.saturating_add(1);
+            return;
+        }
         if !self.has_content
             && let Some((_, said)) = &mut end.error
         {

@@ -18,7 +18,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use reqwest::redirect;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::SERVICE_NAME;
@@ -103,6 +103,22 @@ pub struct TraceCounts {
     pub dropped: u64,
     /// Runs whose spans were not made at all, because there were too many or their ledgers could not be read.
     pub runs_dropped: u64,
+}
+
+/// Reads what became of spans so far, as long as anybody wants to know. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TraceCounter(Arc<Counts>);
+
+impl TraceCounter {
+    /// What became of spans so far.
+    pub fn counts(&self) -> TraceCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        TraceCounts {
+            exported: of(&self.0.exported),
+            dropped: of(&self.0.dropped),
+            runs_dropped: of(&self.0.runs_dropped),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -199,6 +215,31 @@ impl Exporter {
 
     async fn follow(self, mut ended: EndedRuns, shutdown: CancellationToken) {
         let mut batch = Vec::new();
+        let late = async {
+            shutdown.cancelled().await;
+            sleep(FLUSH_TIME).await;
+        };
+        // Whatever is being done by then is given up: a collector that is slow holds up nobody's end.
+        let is_late = tokio::select! {
+            () = self.work(&mut ended, &mut batch, &shutdown) => false,
+            () = late => true,
+        };
+        if is_late {
+            self.drop_spans(batch.len(), "shutdown does not wait longer");
+            while let Some(next) = ended.next_now() {
+                let runs = next.map_or_else(|forgotten| forgotten, |_| 1);
+                self.counts.runs_dropped.fetch_add(runs, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sends the spans of runs as they end, and after `shutdown` of those that have ended by then.
+    async fn work(
+        &self,
+        ended: &mut EndedRuns,
+        batch: &mut Vec<SpanData>,
+        shutdown: &CancellationToken,
+    ) {
         let mut send_at = sleep(BATCH_TIME).deadline();
         loop {
             tokio::select! {
@@ -207,36 +248,20 @@ impl Exporter {
                         if batch.is_empty() {
                             send_at = sleep(BATCH_TIME).deadline();
                         }
-                        self.take(next, &mut batch).await;
+                        self.take(next, batch).await;
                     }
                     None => break,
                 },
-                () = sleep_until(send_at), if !batch.is_empty() => self.send(&mut batch, 1).await,
+                () = sleep_until(send_at), if !batch.is_empty() => self.send(batch, 1).await,
                 () = shutdown.cancelled() => break,
             }
-            self.send(&mut batch, BATCH_SPANS_MAX).await;
+            self.send(batch, BATCH_SPANS_MAX).await;
         }
-        let until = sleep(FLUSH_TIME).deadline();
         while let Some(next) = ended.next_now() {
-            if until <= sleep(Duration::ZERO).deadline() {
-                self.counts.runs_dropped.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            self.take(next, &mut batch).await;
-            self.flush(&mut batch, BATCH_SPANS_MAX, until).await;
+            self.take(next, batch).await;
+            self.send(batch, BATCH_SPANS_MAX).await;
         }
-        self.flush(&mut batch, 1, until).await;
-    }
-
-    /// As [`Exporter::send`], and drops what cannot be sent until then.
-    async fn flush(&self, batch: &mut Vec<SpanData>, spans_min: usize, until: Instant) {
-        if timeout_at(until, self.send(batch, spans_min))
-            .await
-            .is_err()
-        {
-            self.drop_spans(batch.len(), "shutdown does not wait longer");
-            batch.clear();
-        }
+        self.send(batch, 1).await;
     }
 
     /// Makes the spans of a run that was left, of that part of it which ended then.
@@ -368,13 +393,8 @@ impl Drop for Sent<'_> {
 
 impl ExporterHandle {
     /// What became of spans so far.
-    pub fn counts(&self) -> TraceCounts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        TraceCounts {
-            exported: of(&self.counts.exported),
-            dropped: of(&self.counts.dropped),
-            runs_dropped: of(&self.counts.runs_dropped),
-        }
+    pub fn counter(&self) -> TraceCounter {
+        TraceCounter(Arc::clone(&self.counts))
     }
 
     /// Sends what is not sent yet, for five seconds at most, and ends. Call it when no run goes on any more.

@@ -16,7 +16,9 @@ mod span;
 pub use collect::{Collector, SPANS_MAX};
 pub use document::document;
 #[cfg(feature = "server")]
-pub use export::{Exporter, ExporterError, ExporterHandle, ExporterOptions, TraceCounts};
+pub use export::{
+    Exporter, ExporterError, ExporterHandle, ExporterOptions, TraceCounter, TraceCounts,
+};
 pub use span::{Part, Span, SpanKind, SpanStatus, Value};
 
 /// The name of the scope, and of the service, that spans are of.

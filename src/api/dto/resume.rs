@@ -13,7 +13,7 @@ use crate::id::RunId;
 pub(crate) struct ResumeRun {
     /// Begin a new run instead, which repeats this one up to where this step was entered or this call made.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 256, example = "tool_call#3")]
+    #[schema(min_length = 1, max_length = 256, example = "tool#3")]
     pub(crate) from_node: Option<String>,
     /// Make calls again that may have had their effect.
     #[serde(default)]

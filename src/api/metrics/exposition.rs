@@ -11,6 +11,7 @@ use crate::api::Api;
 use crate::histogram::{BOUNDS_MICROS, Counted};
 use crate::ledger::StoreStatistics;
 use crate::runner::{EngineStatistics, RunnerStatistics};
+use crate::trace::TraceCounts;
 
 /// Microseconds of a second.
 const SECOND_MICROS: f64 = 1_000_000.0;
@@ -26,6 +27,7 @@ pub(super) struct Exposition {
     requests: Requests,
     request_duration: Counted,
     streams: Streams,
+    traces: Option<TraceCounts>,
     draining: bool,
     resident_bytes: Option<u64>,
     open_descriptors: Option<u64>,
@@ -71,6 +73,7 @@ impl Exposition {
                 frames: streams.frames(),
                 bytes: streams.bytes(),
             },
+            traces: api.traces(),
             draining: api.is_draining(),
             resident_bytes: process::resident_bytes(),
             open_descriptors: process::open_descriptors(),
@@ -103,6 +106,8 @@ impl Exposition {
         out.gauge("runs_queued", help, number(runs.queued))?;
         let help = "Runs that are suspended and waited for here";
         out.gauge("runs_suspended", help, number(runs.suspended))?;
+        let help = "Questions that runs of this process wait for, suspended ones too";
+        out.gauge("approvals_pending", help, number(runs.approvals_pending))?;
         let help = "Work of runs that ended, time in the queue apart";
         out.histogram("run_duration_seconds", help, &runs.duration)?;
         let help = "Time in the queue of runs that had to wait";
@@ -175,6 +180,19 @@ impl Exposition {
         out.counter("stream_bytes", help, streams.bytes)
     }
 
+    /// Nothing where nothing is exported.
+    fn traces(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let Some(traces) = &self.traces else {
+            return Ok(());
+        };
+        let help = "Spans that the collector took";
+        out.counter("trace_spans_exported", help, traces.exported)?;
+        let help = "Spans that it did not take, or not in time";
+        out.counter("trace_spans_dropped", help, traces.dropped)?;
+        let help = "Runs whose spans were not made at all";
+        out.counter("trace_runs_dropped", help, traces.runs_dropped)
+    }
+
     fn process(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let mut build = out.family("build", "What runs here", MetricType::Info)?;
         build.info([("version", env!("CARGO_PKG_VERSION"))])?;
@@ -213,6 +231,7 @@ impl Collector for Exposition {
         self.engine(out)?;
         self.http(out)?;
         self.streams(out)?;
+        self.traces(out)?;
         self.process(out)
     }
 }

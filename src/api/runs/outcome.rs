@@ -53,8 +53,7 @@ async fn of_ledger(api: &Api, run_id: &RunId) -> Result<Outcome, Problem> {
     loop {
         let store = api.host().store().clone();
         let followed = run_id.clone();
-        let from_seq = blocking(move || Ok(store.summary(&followed)?.head.seq)).await?;
-        let mut events = api.host().store().subscribe(run_id, from_seq)?;
+        let mut events = blocking(move || Ok(store.subscribe_newest(&followed)?)).await?;
         while events.next().await?.is_some() {}
         if let Some(outcome) = recorded(api, run_id).await? {
             return Ok(outcome);

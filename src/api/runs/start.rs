@@ -22,10 +22,13 @@ use crate::api::guard;
 use crate::api::idempotency::{IDEMPOTENCY_REPLAYED, Keyed, Known};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::api::request::RequestId;
+use crate::api::skills::is_exposed;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::StoreError;
-use crate::runner::{Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started};
+use crate::runner::{
+    Caller, ExecutorError, InputError, JsonObject, RunError, RunHandle, StartOptions, Started,
+};
 use crate::trace_context::TraceContext;
 
 /// The header field with the run that the caller works for.
@@ -79,13 +82,16 @@ fn invalid(detail: impl Into<String>) -> Problem {
     tag = "runs",
     params(
         StartQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255),
-        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", max_length = 512),
-        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token", pattern = "^run_[0-9a-f]{32}$", nullable = false)
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters. For 24 hours a second request with the same key, body and parent is answered with the run of the first", min_length = 1, max_length = 255, pattern = "^[!-~]+$", nullable = false),
+        ("traceparent" = Option<String>, Header, description = "The caller's place in a trace, as W3C Trace Context has it; one that does not follow it does not count", nullable = false),
+        ("X-Parent-Run" = Option<String>, Header, description = "The run that the new one is inside of; this process has to carry it out, and the caller has to bring a token", pattern = "^run_[0-9a-f]{32}$", example = "run_0190a0a0a0a070008000000000000001", nullable = false)
     ),
     request_body(content = StartRun, content_type = "application/json"),
     responses(
-        (status = 200, description = "The run has ended, within the time that was to be waited", body = Outcome),
+        (status = 200, description = "The run has ended, within the time that was to be waited", body = Outcome, headers(
+            ("Location" = String, description = "Where the run is"),
+            ("Idempotency-Replayed" = Option<String>, description = "`true` when an earlier request with that key started it")
+        )),
         (status = 202, description = "The run is on record and goes on", body = RunAccepted, headers(
             ("Location" = String, description = "Where the run is"),
             ("Idempotency-Replayed" = Option<String>, description = "`true` when an earlier request with that key started it")
@@ -193,11 +199,15 @@ fn parent(headers: &HeaderMap, caller: guard::Caller) -> Result<Option<RunId>, P
         let detail = "the header field X-Parent-Run is for callers with a token";
         return Err(Problem::new(ProblemCode::Denied, detail));
     }
+    if further.is_some() {
+        let detail = "expected one header field X-Parent-Run";
+        return Err(Problem::new(ProblemCode::BadRequest, detail));
+    }
     let parent = parent.to_str().ok().and_then(|parent| parent.parse().ok());
-    let parent = parent.filter(|_| further.is_none());
+    // What no run can be called names none that goes on here.
     parent.map(Some).ok_or_else(|| {
-        let detail = "the header field X-Parent-Run names no run: expected one id";
-        Problem::new(ProblemCode::BadRequest, detail)
+        let detail = "the header field X-Parent-Run names no run that goes on here";
+        Problem::new(ProblemCode::Conflict, detail)
     })
 }
 
@@ -331,8 +341,16 @@ impl Request {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        let executor = self.api.host().runner().executor();
-        Ok(executor.check(&self.skill)?)
+        let host = self.api.host();
+        // One that is not for this surface is as good as absent.
+        let (name, _operation) = self.skill.split_once('.').unwrap_or((&self.skill, ""));
+        let registry = host.skills().current();
+        let installed = registry.get(name).or_else(|| registry.get_disabled(name));
+        if installed.is_some_and(|skill| !is_exposed(&skill)) {
+            let (name, nearest) = (name.to_owned(), None);
+            return Err(ExecutorError::NotFound { name, nearest }.into());
+        }
+        Ok(host.runner().executor().check(&self.skill)?)
     }
 
     /// Starts the run. Nothing is written when it is refused.

@@ -31,7 +31,7 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
 
 /// Shows which skills there are.
 ///
-/// Skills whose manifest has `expose.api = false` are left out.
+/// Skills whose manifest has `expose.api = false` are left out, and cannot be started here.
 #[utoipa::path(
     get,
     path = "/api/skills",
@@ -106,7 +106,8 @@ async fn get_skill(
     }))
 }
 
-fn is_exposed(skill: &Skill) -> bool {
+/// Whether a skill is there for this surface.
+pub(super) fn is_exposed(skill: &Skill) -> bool {
     skill.manifest.expose.api
 }
 

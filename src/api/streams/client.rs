@@ -102,7 +102,8 @@ struct Client {
     filter: Filter,
     next: u64,
     ready: VecDeque<Bytes>,
-    long_line: Option<(LongLine, u64, Follower)>,
+    /// A line that is being sent, how much of it was, and its file once that is open.
+    long_line: Option<(LongLine, u64, Option<Follower>)>,
     /// The last event that was passed by, when nothing was sent since.
     passed_id: Option<u64>,
     /// Has seen all there was at some time, and was not told since then that it is behind.
@@ -252,7 +253,6 @@ impl Client {
     fn take(&mut self, block: &Block, from: usize) -> Bytes {
         self.next = block.next();
         let count = block.items.len();
-        let is_long = block.long_line.is_some();
         if let Source::Run { place, .. } = &mut self.source {
             *place = block.after();
         }
@@ -269,22 +269,12 @@ impl Client {
                 bytes.extend_from_slice(&block.slice(at, at + 1));
             }
         }
-        if let Some(line) = block.long_line.clone().filter(|_| is_last_taken && is_long) {
-            // Opened anew, since a reader of its own may be further by now.
-            match self.store.follow(&line.run_id, line.at) {
-                Ok(follower) => self.long_line = Some((line, 0, follower)),
-                Err(error) => self.break_off(&error),
-            }
-        }
+        let long_line = block.long_line.clone().filter(|_| is_last_taken);
+        self.long_line = long_line.map(|line| (line, 0, None));
         match self.filter.takes_all() {
             true => block.slice(from, count),
             false => bytes.freeze(),
         }
-    }
-
-    fn break_off(&mut self, error: &StoreError) {
-        tracing::error!(error = crate::telemetry::chain(error), "stream broke off");
-        self.is_over = true;
     }
 
     /// Takes what the ring no longer has from the file, or leaves it out where there is none.
@@ -330,7 +320,12 @@ impl Client {
             return Ok(None);
         };
         let left = usize::try_from(line.bytes - sent).unwrap_or(usize::MAX);
+        let store = self.store.clone();
         let (line, follower, piece) = blocking(move || {
+            let follower = match follower {
+                Some(open) => open,
+                None => store.follow(&line.run_id, line.at)?,
+            };
             let piece = follower.piece(line.at, sent, left.min(BLOCK_BYTES))?;
             Ok((line, follower, piece))
         })
@@ -344,7 +339,7 @@ impl Client {
         let mut out = Vec::new();
         frame::push_data(&mut out, &piece);
         if sent < line.bytes {
-            self.long_line = Some((line, sent, follower));
+            self.long_line = Some((line, sent, Some(follower)));
         } else {
             out.extend_from_slice(frame::END);
         }

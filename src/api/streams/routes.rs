@@ -55,7 +55,7 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
     tag = "streams",
     params(
         ("id" = String, Path, description = "The run"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the client has"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the client has", nullable = false),
         RunStreamQuery
     ),
     responses(
@@ -172,7 +172,7 @@ fn has_any(follower: &mut Follower, types: Types) -> Result<bool, StoreError> {
     operation_id = "watch_runs",
     tag = "streams",
     params(
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has", nullable = false),
         AllStreamQuery
     ),
     responses(

@@ -51,7 +51,7 @@ async fn asked(run_id: &RunId, daemon: &crate::cli::daemon::DaemonRecord) -> any
     let answer = daemon.post(&path).await;
     let answer =
         answer.with_context(|| format!("cannot ask the daemon, process {}", daemon.pid))?;
-    match answer.status.as_u16() {
+    match answer.status {
         202 => Ok(true),
         // It has the run no more, or never had it.
         404 | 409 => Ok(false),

@@ -8,7 +8,8 @@ mod listener;
 mod reload;
 mod supervisor;
 
-use anyhow::Context as _;
+use std::io::ErrorKind;
+
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,9 @@ use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
-use crate::trace::{Exporter, ExporterOptions};
+use crate::ledger::Abandoned;
+use crate::runner::{NotRestarted, Recovered};
+use crate::trace::{Exporter, ExporterHandle, ExporterOptions};
 
 pub(crate) async fn serve(
     args: ServeArgs,
@@ -49,14 +52,14 @@ pub(crate) async fn serve(
         .transpose()?
         .map(Exporter::start);
     // It lists all runs, which brings the index up to date as well.
-    let (closed, _recovered) = host.runner().recover(recovery).await?;
-    for run in closed.iter().filter_map(|run| run.closed.as_ref().err()) {
-        tracing::warn!(error = crate::telemetry::chain(run), "cannot close a run");
-    }
+    let (closed, recovered) = host.runner().recover(recovery).await?;
+    tell_of_recovery(&closed, &recovered, printer);
+    tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),
+        traces: exporter.as_ref().map(ExporterHandle::counter),
         settings: settings.clone(),
         token,
     });
@@ -71,25 +74,61 @@ pub(crate) async fn serve(
     let life = lifecycle::live(Life {
         api: &api,
         host: &host,
+        exporter,
+        record,
         shutdown,
         served,
         signals,
         reload,
         printer,
     });
-    let exit = tokio::select! {
-        exit = life => exit,
+    tokio::select! {
+        exit = life => Ok(exit),
         never = supervisor::watchdog() => match never {},
-    };
-    // Whoever looks for the daemon from here on finds none.
-    drop(record);
-    if exit == Exit::Ok {
-        host.shutdown().await;
-        if let Some(exporter) = exporter {
-            exporter.shutdown().await;
+    }
+}
+
+/// Says what became of the runs that the last process left. What cannot be mended without somebody is a warning.
+fn tell_of_recovery(closed: &[Abandoned], recovered: &[Recovered], printer: Printer) {
+    for run in closed.iter().filter_map(|run| run.closed.as_ref().err()) {
+        tracing::warn!(error = crate::telemetry::chain(run), "cannot close a run");
+    }
+    let mut going_on = 0_usize;
+    for Recovered { run_id, outcome } in recovered {
+        match outcome {
+            Ok(_) => going_on += 1,
+            Err(error @ (NotRestarted::Refused(_) | NotRestarted::TooOften { .. })) => {
+                tracing::warn!(
+                    %run_id,
+                    error = crate::telemetry::chain(error),
+                    "a run does not go on"
+                )
+            }
+            // The operator wants it so, or the ledger has said why since the run stopped.
+            Err(_) => {}
         }
     }
-    Ok(exit)
+    if going_on > 0 {
+        printer.note(&format!(
+            "runs of an earlier process that go on or wait: {going_on}"
+        ));
+    }
+}
+
+/// Says which skills cannot be run, before somebody asks for one. That there are none at all is most often another
+/// home than the one that was meant.
+fn tell_of_skills(host: &Skillrun, printer: Printer) {
+    let registry = host.skills().current();
+    for refused in registry.refused() {
+        tracing::warn!(
+            error = crate::telemetry::chain(refused),
+            "a skill cannot be used"
+        );
+    }
+    if registry.skills().next().is_none() {
+        let home = &host.config().home;
+        printer.note(&format!("no skills that can be run in {}", home.display()));
+    }
 }
 
 /// The socket to listen on. From then on the settings have its address.
@@ -114,7 +153,20 @@ async fn bind(
         Some(listener) => TcpListener::from_std(listener),
         None => TcpListener::bind(settings.listen).await,
     };
-    let listener = listener.with_context(|| format!("cannot listen on {}", settings.listen))?;
+    let listener = listener.map_err(|error| not_bound(error, settings))?;
     settings.listen = listener.local_addr()?;
     Ok(listener)
+}
+
+/// An address that somebody else has is for whoever starts the daemon to mend.
+fn not_bound(error: std::io::Error, settings: &Serve) -> anyhow::Error {
+    let refused = format!("cannot listen on {}", settings.listen);
+    match error.kind() {
+        ErrorKind::AddrInUse => Refused::conflict(format!("{refused}: another process does"))
+            .with_hint(
+                "end that one, or name another address with --listen; port 0 is any that is free",
+            )
+            .into(),
+        _ => anyhow::Error::new(error).context(refused),
+    }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
-use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -20,7 +20,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// What the daemon answered.
 pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
+    /// The status of HTTP, such as 202.
+    pub(crate) status: u16,
     body: Bytes,
 }
 
@@ -55,7 +56,7 @@ impl DaemonRecord {
             .header(CONTENT_LENGTH, 0)
             .body(Empty::<Bytes>::new())?;
         let response = sender.send_request(request).await?;
-        let status = response.status();
+        let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
         let body = body.collect().await;
         connection.abort();

@@ -214,6 +214,7 @@ impl Journal {
         in_flight: &InFlight,
     ) -> Result<ApprovalDecision, CallError> {
         let (store, run_id) = (self.cx.runner().store(), self.cx.run_id());
+        let _asking = self.cx.runner().counters().asking();
         let since = self.stopwatch();
         let keep = Duration::from_millis(self.cx.profile().approvals.suspend_after_ms);
         let mut is_warned = false;

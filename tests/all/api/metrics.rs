@@ -6,8 +6,9 @@ use std::fs;
 use serde_json::json;
 use skillrun_test_artifacts::PROBE;
 
+use super::approvals;
 use super::daemon::{Client, Daemon};
-use crate::harness::Home;
+use crate::harness::{Home, eventually};
 
 /// The samples by name and labels, after a look at every line.
 #[track_caller]
@@ -64,6 +65,29 @@ fn runs_ledgers_and_requests_are_counted() {
     assert_eq!(of_route("none", "GET", 404), 20.0);
     assert!(samples["skillrun_process_open_fds"] > 3.0);
     assert!(samples["skillrun_process_resident_memory_bytes"] > 1_000_000.0);
+}
+
+#[test]
+fn questions_are_counted_until_they_are_answered_suspended_or_not() {
+    for (more, suspended) in [("", 0.0), ("[approvals]\nsuspend_after_ms = 1\n", 1.0)] {
+        let home = approvals::home(more);
+        let daemon = Daemon::start(&home);
+        assert_eq!(samples(&daemon)["skillrun_approvals_pending"], 0.0);
+        let input = approvals::asking(&["Go on?"]);
+        let body = json!({ "skill_name": "probe", "input": input });
+        let started = daemon.post("/api/agent/runs", &body).json();
+        let run_id = started["run_id"].as_str().unwrap();
+        eventually("a question", || {
+            let samples = samples(&daemon);
+            let is_asked = samples["skillrun_approvals_pending"] == 1.0;
+            (is_asked && samples["skillrun_runs_suspended"] == suspended).then_some(())
+        });
+        let answer = approvals::decide(&daemon, run_id, &json!({ "decision": "approve" }));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        eventually("nothing that is asked", || {
+            (samples(&daemon)["skillrun_approvals_pending"] == 0.0).then_some(())
+        });
+    }
 }
 
 #[test]

@@ -16,6 +16,12 @@ const TOKEN: &str = "0123456789abcdef";
 /// The rules of the linter.
 const LINT_RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/api/redocly.yaml");
 
+/// What schemathesis is told beside the document.
+const RULES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/all/api/schemathesis.toml"
+);
+
 fn document(daemon: &Daemon) -> Value {
     let answer = daemon.get("/openapi.json");
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -117,7 +123,15 @@ fn whatever_the_document_allows_is_answered_as_it_says() {
 fn schemathesis(home: &Home, daemon: &Daemon, examples: u32) -> Output {
     let mut asked: Command = tool("python/bin/schemathesis");
     asked
-        .args(["run", "--checks", "all", "--seed", "1"])
+        .args([
+            "--config-file",
+            RULES,
+            "run",
+            "--checks",
+            "all",
+            "--seed",
+            "1",
+        ])
         .args(["--max-examples", &examples.to_string(), "--no-color"])
         .args(["--exclude-tag", "streams", "--generation-database", "none"])
         .args(["-H", &format!("Authorization: Bearer {TOKEN}")])

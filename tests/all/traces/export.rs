@@ -1,6 +1,7 @@
 //! Spans at a collector.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
@@ -64,7 +65,7 @@ async fn a_collector_is_sent_what_is_printed_offline() {
 async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     let refusing =
         Server::answering("HTTP/1.1 400 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", silent.local_addr().unwrap());
     for address in [refusing.url(""), silent] {
         let world = World::new(&section(&address));
@@ -74,7 +75,7 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
         }
         let counts = tokio::time::timeout(Duration::from_secs(60), async {
             loop {
-                let counts = exporter.counts();
+                let counts = exporter.counter().counts();
                 if counts.dropped == 3 {
                     return counts;
                 }
@@ -85,6 +86,45 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
         host.shutdown().await;
         exporter.shutdown().await;
     }
+}
+
+/// A collector that takes a connection and answers nothing, and what of the configuration names it. A batch would be
+/// waited for two minutes.
+fn silent_collector() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let section = section(&format!("http://{}", listener.local_addr().unwrap()));
+    (listener, section.replace("2000", "120000"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_being_sent_at_the_end_is_given_up_in_time() {
+    let (silent, section) = silent_collector();
+    let world = World::new(&section);
+    let (host, exporter) = host(&world.home);
+    run(&host, PARENT, r#"{"verb":"noop"}"#).await;
+    let accepted = tokio::task::spawn_blocking(move || silent.accept().unwrap());
+    let _connection = accepted.await.unwrap();
+    host.shutdown().await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), exporter.shutdown());
+    ended.await.unwrap();
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_collector_too() {
+    let (silent, section) = silent_collector();
+    let world = World::new(&section);
+    let mut daemon = crate::api::Daemon::start(&world.home);
+    let body = json!({ "skill_name": "probe", "input": { "verb": "noop" } });
+    let answer = daemon.post("/api/agent/runs?wait=true", &body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let _connection = silent.accept().unwrap();
+    daemon.signal(rustix::process::Signal::TERM);
+    let record = world.home.path().join("daemon.json");
+    eventually("all sockets to be closed", || {
+        (!record.exists()).then_some(())
+    });
+    daemon.signal(rustix::process::Signal::TERM);
+    assert_eq!(daemon.end(), Some(130), "{}", daemon.log());
 }
 
 #[test]
@@ -112,6 +152,12 @@ fn the_daemon_exports_with_its_secret_and_sends_the_rest_when_it_ends() {
     let mut daemon =
         crate::api::Daemon::of(&world.home, serve.env("OTLP_KEY", "a-key-of-the-test"));
     world.home.wait_for_event(&run_id, "run_resumed");
+    // The part that was cut off is sent while the daemon goes on.
+    eventually("a span that is counted", || {
+        let figures = String::from_utf8(daemon.get("/metrics").body).unwrap();
+        let is_counted = figures.contains("skillrun_trace_spans_exported_total 1\n");
+        is_counted.then_some(())
+    });
     daemon.signal(rustix::process::Signal::TERM);
     assert_eq!(daemon.end(), Some(0), "{}", daemon.log());
     assert!(!daemon.log().contains("a-key-of-the-test"));

@@ -182,6 +182,34 @@ trace 4bf92f3577b34da6a3ce929d0e0e4736
 }
 
 #[test]
+fn a_run_that_is_cut_off_again_and_again_has_no_more_spans_than_any() {
+    let (steps, parts) = (8_000, 4);
+    let enter = |n| json!({ "node_id": format!("step:s#{n}"), "node_name": "s" });
+    let mut events: Vec<_> = (1..=steps)
+        .map(|n| (Origin::Guest, "node_enter", enter(n), 0))
+        .collect();
+    for attempt in 1..parts {
+        let interrupted = json!({ "status": "interrupted", "code": "interrupted" });
+        let resumed = json!({ "attempt": attempt, "reason": "restart" });
+        events.push((Origin::Host, "run_completed", interrupted, 10));
+        events.push((Origin::Host, "run_resumed", resumed, 10));
+    }
+    let home = ledger(&events);
+    let trace = || home.skillrun(&["runs", "trace", RUN_ID, "--json"]);
+    let document = trace().json();
+    let spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array();
+    let spans: Vec<_> = spans.unwrap().iter().map(super::of_json).collect();
+    // Each part has one for itself beside those.
+    assert_eq!(spans.len(), 20_000 + parts);
+    let dropped = spans
+        .iter()
+        .filter_map(|span| span.attributes.get("skillrun.spans_dropped"));
+    let dropped: usize = dropped.map(|many| many.parse::<usize>().unwrap()).sum();
+    assert_eq!(dropped, steps * parts - 20_000);
+    assert!(document == trace().json(), "which are left out is settled");
+}
+
+#[test]
 fn a_ledger_of_which_no_trace_is_known_has_no_spans() {
     let home = Home::new(&[]);
     let original = include_str!("../ledger/original.jsonl");

@@ -10,8 +10,10 @@ use super::reload::Reload;
 use super::supervisor;
 use crate::api::Api;
 use crate::assembly::Skillrun;
+use crate::cli::daemon::Published;
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
+use crate::trace::ExporterHandle;
 
 /// How often it is looked whether runs still go on that a shutdown waits for.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
@@ -58,6 +60,10 @@ impl Signals {
 pub(super) struct Life<'a> {
     pub(super) api: &'a Api,
     pub(super) host: &'a Skillrun,
+    /// Sends spans, where they are to be sent.
+    pub(super) exporter: Option<ExporterHandle>,
+    /// Lets commands find the process.
+    pub(super) record: Published,
     /// Closes the sockets.
     pub(super) shutdown: CancellationToken,
     /// Ends when the last answer was given after that.
@@ -73,6 +79,8 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
     let Life {
         api,
         host,
+        exporter,
+        record,
         shutdown,
         served,
         mut signals,
@@ -97,7 +105,14 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
     }
     supervisor::stopping();
     api.drain();
-    let drain_time = Duration::from_millis(api.settings().drain_ms);
+    let drain_ms = api.settings().drain_ms;
+    let going_on = host.runner().statistics().going_on;
+    if going_on > 0 {
+        printer.note(&format!(
+            "ending: runs that go on: {going_on}, for at most {drain_ms} ms; a second signal interrupts them at once"
+        ));
+    }
+    let drain_time = Duration::from_millis(drain_ms);
     tokio::select! {
         () = drained(host, drain_time) => {}
         () = signals.end() => {}
@@ -108,6 +123,12 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
         shutdown.cancel();
         // It may have panicked, which the log has.
         let _served = served.await;
+        // Whoever looks for the daemon from here on finds none.
+        drop(record);
+        host.shutdown().await;
+        if let Some(exporter) = exporter {
+            exporter.shutdown().await;
+        }
     };
     tokio::select! {
         () = interrupted => Exit::Ok,

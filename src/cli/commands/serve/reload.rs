@@ -7,14 +7,16 @@ use crate::api::Api;
 use crate::assembly::Skillrun;
 use crate::cli::assemble;
 use crate::cli::exit::Refused;
-use crate::config::{Admission, Config, Serve, Telemetry};
+use crate::config::{Admission, Config, Durability, Serve, Telemetry};
 
 /// What was read at the start. A later reading is compared with it.
 #[derive(Clone)]
 pub(super) struct Reload {
     home: PathBuf,
     runs: Admission,
-    telemetry: Telemetry,
+    durability: Durability,
+    /// Whether and how spans are sent.
+    sent: Telemetry,
     /// As the file has it.
     serve: Serve,
     /// The address in use, which the command line or a socket that was handed over may have set.
@@ -26,7 +28,8 @@ impl Reload {
         Self {
             home: config.home.clone(),
             runs: config.runs,
-            telemetry: config.telemetry.clone(),
+            durability: config.durability,
+            sent: config.telemetry.clone(),
             serve: config.serve.clone(),
             listen,
         }
@@ -78,7 +81,15 @@ impl Reload {
                 "serve.stall_timeout_ms",
                 old.stall_timeout_ms != new.stall_timeout_ms,
             ),
-            ("telemetry", self.telemetry != config.telemetry),
+            ("ledger", self.durability != config.durability),
+            (
+                "telemetry",
+                self.sent
+                    != Telemetry {
+                        propagate: self.sent.propagate,
+                        ..config.telemetry.clone()
+                    },
+            ),
         ];
         let kept = keys.into_iter().filter(|(_, differs)| *differs);
         kept.map(|(key, _)| key).collect()

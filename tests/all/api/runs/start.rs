@@ -164,6 +164,8 @@ const REFUSED: &[(&str, &[&str], u16, &str)] = &[
     ),
     (r#"{"skill_name":"prob"}"#, &[], 404, "not_found"),
     (r#"{"skill_name":"../probe"}"#, &[], 404, "not_found"),
+    (r#"{"skill_name":"hidden"}"#, &[], 404, "not_found"),
+    (r#"{"skill_name":"hidden.add"}"#, &[], 404, "not_found"),
     (r#"{"skill_name":"prose"}"#, &[], 422, "not_runnable"),
     (r#"{"skill_name":"greet"}"#, &[], 422, "not_runnable"),
     (r#"{"skill_name":"broken"}"#, &[], 422, "not_runnable"),
@@ -203,12 +205,13 @@ const REFUSED: &[(&str, &[&str], u16, &str)] = &[
 #[test]
 fn what_is_refused_leaves_nothing_behind() {
     let home = Home::new(&[PROBE, GREET]);
-    for name in ["prose", "broken"] {
+    for name in ["prose", "broken", "hidden"] {
         fs::create_dir(home.skill(name)).unwrap();
         let text = format!("---\nname: {name}\ndescription: d\n---\ntext\n");
         fs::write(home.skill(name).join("SKILL.md"), text).unwrap();
     }
     fs::write(home.skill("broken").join("skill.toml"), "=").unwrap();
+    home.write_manifest("hidden", "[expose]\napi = false\n");
     assert_eq!(home.skillrun(&["skills", "disable", "greet"]).exit, Some(0));
     home.configure("[serve]\nbody_bytes_max = 4096\n");
     let daemon = Daemon::start(&home);
@@ -333,7 +336,7 @@ fn a_run_can_be_started_inside_another_one() {
     });
     assert_eq!((late.status, late.problem().as_str()), (409, "conflict"));
     for no_run in ["X-Parent-Run: 7", "X-Parent-Run: "] {
-        assert_eq!(start(&[no_run], short()).status, 400);
+        assert_eq!(start(&[no_run], short()).status, 409);
     }
     assert_eq!(start(&[&inside, &inside], short()).status, 400);
 }

@@ -132,6 +132,26 @@ fn whoever_falls_behind_is_told_and_reads_the_rest_from_the_file() {
 }
 
 #[test]
+fn no_connection_outlives_the_surface() {
+    let surface = Surface::new("[serve]\nheader_timeout_ms = 600000\nstall_timeout_ms = 600000");
+    let mut half = TcpStream::connect(surface.address).unwrap();
+    half.set_read_timeout(Some(READ_MAX)).unwrap();
+    half.write_all(b"GET /healthz HTTP/1.1\r\nHo").unwrap();
+    // Whoever comes later is accepted later.
+    let all = "/api/agent/runs/events";
+    let watcher = Watcher::open(surface.address, all, &[]).unwrap();
+    surface.shutdown.cancel();
+    surface.runtime.block_on(surface.served).unwrap();
+    assert_eq!(names(&watcher.rest()), ["shutdown"]);
+    let end = std::io::Read::read(&mut half, &mut [0; 64]);
+    let is_end = match &end {
+        Ok(bytes) => *bytes == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    };
+    assert!(is_end, "{end:?}");
+}
+
+#[test]
 fn c38_fifty_open_streams_do_not_hold_up_the_end() {
     let home = Home::new(&[]);
     let mut daemon = Daemon::start(&home);

@@ -17,6 +17,7 @@ use skillrun::outcome::OutcomeCode;
 use skillrun::runner::runtime_builder;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::daemon::{Answer, read_chunk};
@@ -36,6 +37,8 @@ struct Surface {
     runtime: Runtime,
     host: Skillrun,
     address: SocketAddr,
+    shutdown: CancellationToken,
+    served: JoinHandle<()>,
     _home: Home,
 }
 
@@ -52,14 +55,19 @@ impl Surface {
             settings,
             token: None,
             local_token: None,
+            traces: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(async move { api.serve(listener, CancellationToken::new()).await });
+        let shutdown = CancellationToken::new();
+        let fired = shutdown.clone();
+        let served = runtime.spawn(async move { api.serve(listener, fired).await });
         Self {
             runtime,
             host,
             address,
+            shutdown,
+            served,
             _home: home,
         }
     }
