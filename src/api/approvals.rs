@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use tracing::Instrument as _;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -126,10 +127,17 @@ async fn decide_approval(
         reason,
         source: ApprovalSource::Api,
     };
-    let runner = api.host().runner();
-    let decided = runner.decide(&run_id, body.approval_id.as_deref(), decision);
-    let gate = decided
-        .await
-        .map_err(|error| Problem::from(error).with_run_id(run_id))?;
+    // In a task of its own: a run goes on for which it is decided, also when whoever decided goes away meanwhile.
+    let decided = tokio::spawn({
+        let run_id = run_id.clone();
+        async move {
+            let runner = api.host().runner();
+            let approval_id = body.approval_id.as_deref();
+            runner.decide(&run_id, approval_id, decision).await
+        }
+        .in_current_span()
+    });
+    let decided = decided.await.map_err(|error| Problem::internal(&error))?;
+    let gate = decided.map_err(|error| Problem::from(error).with_run_id(run_id))?;
     Ok(Json(gate.into()))
 }

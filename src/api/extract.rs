@@ -14,6 +14,9 @@ use serde::{Deserialize, Deserializer};
 use super::problem::{Problem, ProblemCode};
 use crate::id::RunId;
 
+/// Characters of a name that is none which a problem repeats.
+const SHOWN_CHARS_MAX: usize = 128;
+
 /// A body of JSON, for routes that need nothing of it but its value.
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(Problem))]
@@ -127,5 +130,6 @@ pub(crate) fn run_id(text: &str) -> Result<RunId, Problem> {
 
 /// There is no such run.
 pub(crate) fn no_such_run(text: &str) -> Problem {
-    Problem::new(ProblemCode::NotFound, format!("there is no run {text:?}"))
+    let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    Problem::new(ProblemCode::NotFound, format!("there is no run {shown:?}"))
 }

@@ -10,6 +10,7 @@
 //! - **No path of the machine** is in any answer.
 
 mod approvals;
+mod body;
 mod document;
 mod dto;
 mod extract;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
 
+use self::body::Bodies;
 use self::idempotency::Requests;
 use self::metrics::Metrics;
 use self::skills::Descriptions;
@@ -68,6 +70,7 @@ struct Shared {
     requests: Arc<Requests>,
     streams: streams::Streams,
     descriptions: Descriptions,
+    bodies: Bodies,
     /// Fires when no new work is taken, because the surface is about to close.
     draining: CancellationToken,
     /// Fires when streams have to end.
@@ -97,6 +100,7 @@ impl Api {
             local_token: options.local_token,
             traces: options.traces,
             descriptions: Descriptions::new(),
+            bodies: Bodies::default(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             metrics: Metrics::default(),

@@ -48,7 +48,7 @@ pub enum ProblemCode {
     NotRunnable,
     /// The run would do something else than what is on record.
     Diverged,
-    /// As many runs go on and wait as may be; or as many streams.
+    /// As many runs go on and wait as may be; or as many streams; or the bodies of all requests are too large together.
     Busy,
     /// The request took too long.
     Timeout,
@@ -180,6 +180,12 @@ impl Problem {
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = crate::telemetry::chain(error), "request failed");
         Self::new(ProblemCode::Internal, "the log of the host says why")
+    }
+
+    /// What programs go by.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> ProblemCode {
+        self.code
     }
 
     /// Names the run that it is about.

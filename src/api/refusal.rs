@@ -4,13 +4,14 @@
 use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 
+use super::dto::skill::without_host_dir;
 use super::extract::no_such_run;
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
 use crate::runner::{ExecutorError, ResumeError, RunError};
 
 /// Seconds after which a caller who was refused for want of room may ask again.
-const RETRY_AFTER_S: &str = "1";
+pub(super) const RETRY_AFTER_VALUE: HeaderValue = HeaderValue::from_static("1");
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
@@ -64,6 +65,14 @@ impl From<DecideError> for Problem {
 
 impl From<ResumeError> for Problem {
     fn from(error: ResumeError) -> Self {
+        let error = match error {
+            // Grants name folders of the machine.
+            ResumeError::GrantsMissing { run_id, grants } => ResumeError::GrantsMissing {
+                run_id,
+                grants: grants.iter().map(|grant| shown_grant(grant)).collect(),
+            },
+            error => error,
+        };
         let code = match error {
             ResumeError::Ledger { source, .. } => return source.into(),
             ResumeError::NotRecorded { .. } | ResumeError::NotRepeated { .. } => {
@@ -77,6 +86,15 @@ impl From<ResumeError> for Problem {
     }
 }
 
+/// A grant as it stands in a ledger, without the folder.
+fn shown_grant(grant: &str) -> String {
+    match grant.parse() {
+        Ok(capability) => without_host_dir(&capability),
+        // Of a ledger that another version, or a stranger, has written.
+        Err(_) => grant.split(':').next().unwrap_or_default().to_owned(),
+    }
+}
+
 /// Of a run that was not started. One that was has its outcome, which is no problem of the request.
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
@@ -86,8 +104,9 @@ impl From<RunError> for Problem {
                 Self::new(ProblemCode::InvalidInput, detail)
             }
             RunError::TooDeep(_) => Self::new(ProblemCode::Denied, detail),
-            RunError::Busy { .. } => Self::new(ProblemCode::Busy, detail)
-                .with_header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S)),
+            RunError::Busy { .. } => {
+                Self::new(ProblemCode::Busy, detail).with_header(RETRY_AFTER, RETRY_AFTER_VALUE)
+            }
             RunError::ShuttingDown => Self::new(ProblemCode::ShuttingDown, detail),
             RunError::NoLedger {
                 source: StoreError::Io { .. },

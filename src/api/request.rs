@@ -97,36 +97,40 @@ fn takes_its_time(request: &Request) -> bool {
     route.ends_with(STREAMING_ROUTE) || waits && route == RUNS_ROUTE
 }
 
-/// Bounds the time of an answer. A request that may take its own time has to have come within it.
+/// Bounds the time of an answer, and reads the body before. A request that may take its own time has to have come
+/// within it.
 pub(crate) async fn in_time(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let settings = api.settings();
-    let time = Duration::from_millis(settings.request_timeout_ms);
+    let time = Duration::from_millis(api.settings().request_timeout_ms);
     let late = |_elapsed| Problem::of_status(StatusCode::REQUEST_TIMEOUT).into_response();
-    if !takes_its_time(&request) {
-        let answered = tokio::time::timeout(time, next.run(request)).await;
-        return answered.unwrap_or_else(late);
+    let takes_its_time = takes_its_time(&request);
+    let whole = whole(&api, request);
+    if takes_its_time {
+        return match tokio::time::timeout(time, whole).await {
+            Ok(Ok(request)) => next.run(request).await,
+            Ok(Err(problem)) => problem.into_response(),
+            Err(elapsed) => late(elapsed),
+        };
     }
-    let (head, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, settings.body_bytes_max);
-    match tokio::time::timeout(time, body).await {
-        Ok(Ok(body)) => next.run(Request::from_parts(head, Body::from(body))).await,
-        Ok(Err(error)) => unread(&error).into_response(),
-        Err(elapsed) => late(elapsed),
-    }
+    let answered = async {
+        match whole.await {
+            Ok(request) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    let answered = tokio::time::timeout(time, answered).await;
+    answered.unwrap_or_else(late)
 }
 
-/// Why a body did not come.
-fn unread(error: &axum::Error) -> Problem {
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
-        error.source()
-    });
-    let is_too_large = causes
-        .into_iter()
-        .any(|cause| cause.is::<http_body_util::LengthLimitError>());
-    Problem::of_status(match is_too_large {
-        true => StatusCode::PAYLOAD_TOO_LARGE,
-        false => StatusCode::BAD_REQUEST,
-    })
+/// The request with all of its body, if it is one that has one.
+async fn whole(api: &Api, request: Request) -> Result<Request, Problem> {
+    if request.method() != Method::POST || route(&request).is_empty() {
+        return Ok(request);
+    }
+    let (mut head, body) = request.into_parts();
+    let bytes_max = api.settings().body_bytes_max;
+    let (body, room) = api.0.bodies.read(body, bytes_max).await?;
+    head.extensions.insert(room);
+    Ok(Request::from_parts(head, Body::from(body)))
 }
 
 /// Begins nothing new when the process is about to end.

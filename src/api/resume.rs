@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::{Extension, Json};
+use tracing::Instrument as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -67,7 +68,12 @@ async fn resume_run(
     let caller = Caller::new()
         .with_trace(TraceContext::of_headers(&headers))
         .with_request_id(request_id.0);
-    let resumed = runner.start_resume(caller, &run_id, options).await;
+    // In a task of its own: a run that is taken up goes on when whoever asked for it goes away.
+    let resumed = tokio::spawn({
+        let (runner, run_id) = (runner.clone(), run_id.clone());
+        async move { runner.start_resume(caller, &run_id, options).await }.in_current_span()
+    });
+    let resumed = resumed.await.map_err(|error| Problem::internal(&error))?;
     let resumed = resumed.map_err(|error| Problem::from(error).with_run_id(run_id.clone()))?;
     let location = format!("/api/agent/runs/{}", resumed.run_id);
     let document = RunResumed {

@@ -48,7 +48,10 @@ pub(super) fn create(
             let noted = index_of(shelf).head(&run_id);
             (open_unstarted(folder, &run_id, noted)?, false)
         }
-        Err(error) => return Err(folder.failed("make", &name, error)),
+        Err(error) => {
+            note_unmade(shelf, &run_id, &error);
+            return Err(folder.failed("make", &name, error));
+        }
     };
     if let Err(error) = sync_name(shelf, &run_id) {
         let _removed = folder.remove(&name);
@@ -72,6 +75,29 @@ pub(super) fn create(
             Err(StoreError::Record { run_id, source })
         }
     }
+}
+
+/// Takes the store out of use when no file can be made in its folder. Other reasons, such as a lack of
+/// descriptors, are the process's own and soon over.
+fn note_unmade(shelf: &Shelf, run_id: &RunId, error: &io::Error) {
+    let is_of_the_folder = matches!(
+        error.kind(),
+        io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::NotFound
+    );
+    let Some(errno) = error.raw_os_error().filter(|_| is_of_the_folder) else {
+        return;
+    };
+    let failure = Arc::new(Failure {
+        operation: "creation",
+        run_id: run_id.clone(),
+        source: io::Error::from_raw_os_error(errno),
+    });
+    shelf.counters.failed();
+    shelf.health.fail(&failure, &shelf.clock);
 }
 
 /// Takes the lock of a file that was just made. Somebody may come upon the file before it is locked;

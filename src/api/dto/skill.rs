@@ -281,7 +281,7 @@ impl From<&Policy> for SkillPolicy {
 }
 
 /// As it would be asked for by a skill that cannot know the folders of the machine.
-fn without_host_dir(capability: &Capability) -> String {
+pub(crate) fn without_host_dir(capability: &Capability) -> String {
     match capability {
         Capability::Fs {
             access, guest_dir, ..

@@ -15,8 +15,9 @@ use tracing::Instrument as _;
 
 use super::outcome;
 use crate::api::Api;
+use crate::api::body::BodyRoom;
 use crate::api::dto::run::{Outcome, RunAccepted, StartRun};
-use crate::api::extract::{Query, json_of};
+use crate::api::extract::{Members, Query, json_of};
 use crate::api::guard;
 use crate::api::idempotency::{IDEMPOTENCY_REPLAYED, Keyed, Known};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
@@ -112,6 +113,7 @@ pub(crate) async fn start_run(
     State(api): State<Api>,
     Extension(caller): Extension<guard::Caller>,
     Extension(request_id): Extension<RequestId>,
+    Extension(room): Extension<BodyRoom>,
     Query(query): Query<StartQuery>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -119,7 +121,7 @@ pub(crate) async fn start_run(
     let wait = query.wait()?;
     let parent = parent(&headers, caller)?;
     let body = body?;
-    let asked: StartRun = json_of(&headers, &body)?;
+    let Members(asked): Members<StartRun> = json_of(&headers, &body)?;
     let input = asked.input.as_ref().map_or("{}", |input| input.get());
     let request = Request {
         input: JsonObject::parse(input).map_err(|error| unusable(&error))?,
@@ -139,6 +141,9 @@ pub(crate) async fn start_run(
     // In a task of its own: a run that is begun goes on when whoever asked for it goes away.
     let begun = tokio::spawn(request.begin().in_current_span()).await;
     let begun = begun.map_err(|error| Problem::internal(&error))??;
+    // Whoever waits for minutes does not hold what was sent for as long.
+    drop((body, asked.input));
+    room.release();
     let run_id = begun.run_id.clone();
     let is_replayed = begun.handle.is_none();
     let ended = match wait {

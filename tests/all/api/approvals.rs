@@ -1,5 +1,7 @@
 //! What runs wait for, and the answers.
 
+use std::io::Write as _;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
@@ -149,6 +151,51 @@ fn c33_a_question_is_the_same_after_a_restart_and_its_run_goes_on_when_it_is_ans
         assert_eq!(end["status"], "ok", "{on_restart}: {end}");
         assert_eq!(end["output"][0]["ok"]["approved"], true, "{end}");
         assert!(open(&daemon, "").is_empty());
+    }
+}
+
+#[test]
+fn a_run_goes_on_for_which_somebody_decided_who_is_gone() {
+    const RUNS: u64 = 8;
+    let home = home("[approvals]\nsuspend_after_ms = 1\n");
+    let ids: Vec<String> = (0..RUNS).map(run_id).collect();
+    // They are suspended, and whoever waited for them is gone.
+    let started: Vec<_> = ids
+        .iter()
+        .map(|id| start_elsewhere(&home, id, &asking(&["Go on?"])))
+        .collect();
+    for (mut running, id) in started.into_iter().zip(&ids) {
+        home.wait_for_event(id, "run_completed");
+        running.signal(Signal::KILL);
+        running.child().wait().unwrap();
+    }
+    home.configure(
+        "[capabilities]\ngrant = [\"approval\", \"skill:probe\"]\n[runs]\non_restart = \"interrupt\"\n",
+    );
+    let daemon = Daemon::start(&home);
+    for id in &ids {
+        let send_and_go = || {
+            let body = r#"{"decision":"approve"}"#;
+            let mut stream = daemon.connect();
+            let request = format!(
+                "POST /api/agent/runs/{id}/approve HTTP/1.1\r\nHost: {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                daemon.address,
+                body.len()
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+        };
+        // Whoever goes away too early has decided nothing.
+        eventually("a decision", || {
+            send_and_go();
+            open(&daemon, &format!("?run_id={id}"))
+                .is_empty()
+                .then_some(())
+        });
+    }
+    for id in &ids {
+        let end = ended(&home, id);
+        assert_eq!(end["status"], "ok", "{end}");
     }
 }
 

@@ -138,6 +138,44 @@ fn what_is_too_large_or_no_http_is_refused_by_its_status() {
 }
 
 #[test]
+fn many_large_bodies_have_so_much_memory_together_and_small_ones_are_taken_all_the_same() {
+    const CLIENTS: usize = 40;
+    const SENT_BYTES: usize = 15 * 1024 * 1024;
+    const HELD_BYTES_MAX: usize = 300 * 1024 * 1024;
+    let home = Home::new(&[]);
+    let daemon = Daemon::start(&home);
+    let before = daemon.resident_bytes();
+    let post = |bytes: usize| {
+        format!(
+            "POST /api/agent/runs?wait=true HTTP/1.1\r\nHost: {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {bytes}\r\n\r\n",
+            daemon.address
+        )
+    };
+    let part = vec![b' '; SENT_BYTES];
+    let held: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut stream = daemon.connect();
+            stream.write_all(post(SENT_BYTES + 1).as_bytes()).unwrap();
+            // Those that there is no room for are told so before they have sent it all.
+            let _refused = stream.write_all(&part);
+            stream
+        })
+        .collect();
+    let taken = daemon.resident_bytes().saturating_sub(before);
+    assert!(taken < HELD_BYTES_MAX, "{taken}");
+    let text = sent(&daemon, &[post(SENT_BYTES).as_bytes(), &part].concat());
+    assert!(text.starts_with("HTTP/1.1 429"), "{text}");
+    assert!(text.contains("\"code\":\"busy\""), "{text}");
+    let small = daemon.post(
+        "/api/agent/runs",
+        &serde_json::json!({ "skill_name": "none" }),
+    );
+    assert_eq!(small.status, 404, "{small:?}");
+    drop(held);
+}
+
+#[test]
 fn no_request_hides_in_the_body_of_another() {
     let home = Home::new(&[]);
     let daemon = Daemon::start(&home);

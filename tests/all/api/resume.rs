@@ -163,6 +163,24 @@ fn a_run_that_was_cut_off_goes_on_and_one_that_has_ended_does_not() {
 }
 
 #[test]
+fn a_refusal_names_the_grants_that_are_missing_without_their_folders() {
+    let home = home("[runs]\non_restart = \"interrupt\"\n");
+    let letters = home.path().join("letters");
+    fs::create_dir(&letters).unwrap();
+    let id = run_id(1);
+    let grant = format!("fs:ro:{}=/in", letters.display());
+    let running = start(&home, &id, &["--grant", &grant]);
+    home.wait_for_event(&id, "approval_request");
+    kill(running);
+    let daemon = Daemon::start(&home);
+    let denied = resume(&daemon, &id, &json!({}));
+    assert_eq!((denied.status, denied.problem().as_str()), (403, "denied"));
+    let text = denied.json().to_string();
+    assert!(text.contains("fs:ro:*=/in"), "{text}");
+    assert!(!text.contains(letters.to_str().unwrap()), "{text}");
+}
+
+#[test]
 fn what_cannot_go_on_is_refused_with_the_reason() {
     let home = home("[runs]\non_restart = \"interrupt\"\n");
     let daemon = Daemon::start(&home);

@@ -199,6 +199,7 @@ const REFUSED: &[(&str, &[&str], u16, &str)] = &[
         400,
         "bad_request",
     ),
+    (r#"["probe",{"verb":"noop"}]"#, &[], 400, "bad_request"),
 ];
 
 #[test]
@@ -294,6 +295,9 @@ fn without_a_folder_of_ledgers_nothing_is_started() {
             .to_string()
             .contains(&home.path().display().to_string())
     );
+    let readiness = daemon.get("/readyz");
+    assert_eq!(readiness.status, 503, "{readiness:?}");
+    assert_eq!(readiness.json()["checks"]["ledgers"], "failed");
 }
 
 #[test]
