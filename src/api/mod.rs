@@ -25,6 +25,7 @@ mod resume;
 mod router;
 mod runs;
 mod server;
+mod shown_line;
 mod skills;
 mod stalled;
 mod streams;

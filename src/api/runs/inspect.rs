@@ -10,6 +10,7 @@ use crate::api::Api;
 use crate::api::dto::run::{DamagedLine, RunDetail, RunRow};
 use crate::api::extract::{Path, Query, run_id};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
+use crate::api::shown_line::shown_line;
 use crate::ledger::{Entry, Follower, Position};
 
 /// Events of one page. Protects the memory of both sides.
@@ -88,7 +89,7 @@ fn page(follower: &mut Follower, limit: usize) -> Result<Vec<Box<RawValue>>, Pro
             break;
         };
         let event = match entry {
-            Entry::Record(record) => RawValue::from_string(record.line.into()),
+            Entry::Record(record) => RawValue::from_string(shown_line(&record).into_owned()),
             Entry::Damaged(corruption) => to_raw_value(&DamagedLine::from(&corruption)),
         };
         let event = event.map_err(|error| Problem::internal(&error))?;

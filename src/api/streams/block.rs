@@ -1,11 +1,13 @@
 //! Events that are ready to be sent, some at a time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 
 use super::frame;
+use crate::api::shown_line::shown_line;
 use crate::id::RunId;
 use crate::ledger::{Corruption, Entry, Event, Position, Record};
 
@@ -203,14 +205,17 @@ impl Builder {
         id: u64,
         run: Option<Arc<RunName>>,
     ) {
-        if record.line.len() > LINE_HELD_BYTES_MAX {
+        let line = shown_line(record);
+        // One that was changed is no longer in the file as it is sent. It is the first of its run and has some
+        // hundred KiB at most, since larger values are stored elsewhere.
+        if line.len() > LINE_HELD_BYTES_MAX && matches!(line, Cow::Borrowed(_)) {
             self.block.long_line = Some(LongLine {
                 run_id: record.run_id.clone(),
                 at,
                 bytes: u64::try_from(record.line.len()).unwrap_or(u64::MAX),
             });
         } else {
-            frame::push_data(&mut self.bytes, record.line.as_bytes());
+            frame::push_data(&mut self.bytes, line.as_bytes());
             self.bytes.extend_from_slice(frame::END);
         }
         self.add(Types::of(&record.kind), Some(id), after, run);

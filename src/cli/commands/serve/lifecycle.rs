@@ -100,20 +100,7 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
         if let Asked::End = asked {
             break;
         }
-        supervisor::reloading();
-        let applied = {
-            let (host, api, reload) = (host.clone(), api.clone(), reload.clone());
-            tokio::task::spawn_blocking(move || reload.apply(&host, &api)).await
-        };
-        match applied {
-            Ok(Ok(())) => printer.note("config.toml was read anew"),
-            Ok(Err(error)) => tracing::error!(
-                error = crate::telemetry::chain(error.as_ref()),
-                "config.toml stays as it was read before"
-            ),
-            Err(error) => tracing::error!(%error, "config.toml stays as it was read before"),
-        }
-        supervisor::ready();
+        read_anew(host, api, &reload, printer).await;
     }
     supervisor::stopping();
     api.drain();
@@ -146,6 +133,24 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
         () = interrupted => Exit::Ok,
         () = signals.end() => Exit::Interrupted,
     }
+}
+
+/// Takes the configuration over as it is now, or says why it stays as it was.
+async fn read_anew(host: &Skillrun, api: &Api, reload: &Reload, printer: Printer) {
+    supervisor::reloading();
+    let applied = {
+        let (host, api, reload) = (host.clone(), api.clone(), reload.clone());
+        tokio::task::spawn_blocking(move || reload.apply(&host, &api)).await
+    };
+    match applied {
+        Ok(Ok(())) => printer.note("config.toml was read anew"),
+        Ok(Err(error)) => tracing::error!(
+            error = crate::telemetry::chain(error.as_ref()),
+            "config.toml stays as it was read before"
+        ),
+        Err(error) => tracing::error!(%error, "config.toml stays as it was read before"),
+    }
+    supervisor::ready();
 }
 
 /// Waits until no run goes on, but not for longer than runs may go on.

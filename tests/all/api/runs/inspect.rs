@@ -155,3 +155,26 @@ fn a_run_that_is_none_is_not_found() {
         assert_eq!(answer.status, 400, "{query}");
     }
 }
+
+#[test]
+fn no_folder_of_the_machine_is_in_an_event() {
+    let home = Home::new(&[PROBE]);
+    home.write_manifest("probe", "[capabilities]\nrequest = [\"fs:ro:*=/in\"]\n");
+    let folder = home.path().join("very-private");
+    fs::create_dir(&folder).unwrap();
+    let granted = format!("fs:ro:{}=/in", folder.display());
+    home.configure(&format!("[skills.probe]\ngrant = [{granted:?}]\n"));
+    let daemon = Daemon::start(&home);
+    let body = json!({ "skill_name": "probe", "input": { "verb": "echo" } });
+    let ended = outcome(&daemon, &body);
+    let run_id = ended["run_id"].as_str().unwrap();
+    let ledger = fs::read_to_string(home.ledger(run_id)).unwrap();
+    assert!(ledger.contains("very-private"), "{ledger}");
+    for path in ["", "/events"] {
+        let answer = daemon.get(&format!("{RUNS}/{run_id}{path}"));
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(text.contains("\"fs:ro:*=/in\""), "{text}");
+        assert!(!text.contains("very-private"), "{text}");
+        assert!(text.contains("run_completed"), "{text}");
+    }
+}
