@@ -56,13 +56,16 @@ fn a_request_and_its_response_are_on_record_in_full() {
         json!([["x-one", "1"], ["x-one", "2"], ["content-length", "7"]])
     );
     assert!(result["duration_micros"].is_u64() && result["error"].is_null());
-    // What is on record was sent, and nothing else but the length.
+    // What is on record was sent, and nothing else but the length and the place in the trace.
     let seen = &server.seen()[0];
     assert_eq!(seen.line, "POST /items?x=%2F HTTP/1.1");
     assert_eq!(seen.body, "grüße".as_bytes());
     let mut names: Vec<&str> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["content-length", "content-type", "host"]);
+    assert_eq!(
+        names,
+        ["content-length", "content-type", "host", "traceparent"]
+    );
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn what_is_no_text_is_base64_and_what_is_large_a_blob() {
     assert_eq!(home.skillrun(&["runs", "verify", &run_id]).exit, Some(0));
 }
 
-/// No cookie, no compression, no agent's name, no field that nobody asked for.
+/// No cookie, no compression, no agent's name, no field that nobody asked for but the place in the trace.
 #[test]
 fn a_request_carries_nothing_from_the_one_before() {
     let server = Server::answering(
@@ -137,12 +140,19 @@ fn a_request_carries_nothing_from_the_one_before() {
         .env("ALL_PROXY", "http://127.0.0.1:1");
     let document: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     assert_eq!(document["output"][1]["text"], "plain", "{document}");
-    for seen in server.seen() {
-        assert_eq!(
-            seen.headers,
-            [("host".to_owned(), server.address.to_string())]
-        );
+    let mut places = Vec::new();
+    for mut seen in server.seen() {
+        let (trace, own): (Vec<_>, Vec<_>) = seen
+            .headers
+            .drain(..)
+            .partition(|(name, _)| name == "traceparent");
+        assert_eq!(own, [("host".to_owned(), server.address.to_string())]);
+        places.extend(trace);
     }
+    let [first, second] = &places[..] else {
+        panic!("{places:?}")
+    };
+    assert_ne!(first, second);
 }
 
 /// The example skill, which asks for one place.

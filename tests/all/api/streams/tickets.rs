@@ -31,7 +31,7 @@ fn a_ticket_opens_one_stream_and_nothing_else() {
     assert!(answer.json()["expires_at"].as_str().unwrap().ends_with('Z'));
     let with_ticket = |path: &str| format!("{path}?ticket={ticket}");
 
-    refused(&with_ticket("/openapi.json"));
+    refused(&with_ticket("/api/skills"));
     refused(&with_ticket(&format!(
         "/api/agent/runs/{}",
         recorder.run_id()
