@@ -217,7 +217,7 @@ fn memory_of_stalled(place: &Place) -> Result<()> {
     let runs = place
         .host
         .store()
-        .list(&skillrun::ledger::RunQuery::default())?;
+        .list(&skillrun::ledger::RunQuery::newest(1))?;
     let run = runs.runs.first().context("no run")?;
     let path = format!("/api/agent/runs/{}/events", run.run_id);
     let before = resident_kib()?;
