@@ -17,6 +17,7 @@ const NODE_MAJOR_MIN: u32 = 20;
 /// Installs whatever is missing.
 pub(crate) fn ensure() -> Result<()> {
     ensure_command("strace", &["--version"], &["strace"])?;
+    ensure_command("curl", &["--version"], &["curl"])?;
     ensure_command("npm", &["--version"], &["nodejs", "npm"])?;
     ensure_node_version()?;
     node_packages()?;
