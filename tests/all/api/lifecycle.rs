@@ -114,16 +114,16 @@ fn c38_it_is_gone_within_two_seconds_and_its_runs_can_be_resumed() {
         home.wait_for_event(&run_id, "run_resumed");
     }
     let mut open = Vec::new();
-    for _ in 0..50 {
+    for run_id in home.run_ids().iter().cycle().take(50) {
         let mut stream = daemon.connect();
         write!(
             stream,
-            "GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n",
+            "GET /api/agent/runs/{run_id}/events HTTP/1.1\r\nHost: {}\r\n\r\n",
             daemon.address
         )
         .unwrap();
         let mut stream = BufReader::new(stream);
-        assert_eq!(Answer::read(&mut stream).status, 200);
+        assert_eq!(Answer::read_head(&mut stream).status, 200);
         open.push(stream);
     }
     // One that is in the middle of a request.
@@ -138,6 +138,12 @@ fn c38_it_is_gone_within_two_seconds_and_its_runs_can_be_resumed() {
         let ends = home.events_of(&run_id, "run_completed");
         let end = ends.last().unwrap();
         assert_eq!(end["payload"]["status"], "interrupted", "{end}");
+    }
+    let _again = Daemon::start(&home);
+    for run_id in home.run_ids() {
+        eventually("a run that goes on", || {
+            (home.events_of(&run_id, "run_resumed").len() == 2).then_some(())
+        });
     }
 }
 

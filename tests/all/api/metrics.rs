@@ -12,7 +12,7 @@ use crate::harness::{Home, eventually};
 
 /// The samples by name and labels, after a look at every line.
 #[track_caller]
-fn samples(client: &Client) -> BTreeMap<String, f64> {
+pub(super) fn samples(client: &Client) -> BTreeMap<String, f64> {
     let answer = client.get("/metrics");
     assert_eq!(answer.status, 200, "{answer:?}");
     let kind = answer.header("content-type").unwrap();

@@ -7,6 +7,7 @@ use skillrun_test_artifacts::PROBE;
 
 use super::{RUNS, accepted, count, long, outcome, short, status};
 use crate::api::daemon::{Answer, Daemon};
+use crate::api::metrics::samples;
 use crate::harness::{Home, eventually};
 
 #[track_caller]
@@ -107,6 +108,13 @@ fn c6_two_hundred_runs_at_once_and_a_hundred_cancelled() {
         (count(&daemon, "running") == 0).then_some(())
     });
     assert_eq!(count(&daemon, "cancelled"), 200);
+    // An end is on record a moment before the run is let go.
+    eventually("gauges that are back at 0", || {
+        let samples = samples(&daemon);
+        let gauges = ["runs_going_on", "runs_queued", "engine_instances"];
+        let is_back = |gauge: &&str| samples[&format!("skillrun_{gauge}")] == 0.0;
+        gauges.iter().all(is_back).then_some(())
+    });
     assert_eq!(outcome(&daemon, &short())["code"], "ok");
 }
 
