@@ -16,6 +16,7 @@ use skillrun::api::{Api, ApiOptions};
 use skillrun::config::Config;
 use skillrun::runner::runtime_builder;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,12 +46,13 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
         local_token: None,
         traces: None,
     });
+    // Heard from now on: whoever reads the address may interrupt at once, and that has to end it in order.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let shutdown = CancellationToken::new();
     let stop = async {
-        // Without it there is no other way to end this than to kill it.
-        let _heard = tokio::signal::ctrl_c().await;
+        interrupts.recv().await;
         shutdown.cancel();
     };
     tokio::join!(api.serve(listener, shutdown.clone()), stop);
