@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests, by package name. Each must have a module of that name in `tests/all/guests`, with `_` for `-`.
-const GUESTS: [&str; 10] = [
+const GUESTS: [&str; 11] = [
     "calc",
+    "chat",
     "command",
     "fan-out",
     "fetch",

@@ -157,13 +157,18 @@ fn say(verb: &str, argument: &str) -> Result<(), SkillError> {
     Ok(())
 }
 
-/// Says what came of a call, the host's refusal included. That a turn is being cancelled ends it.
+/// Says what came of a call, the host's refusal included. That the turn is being cancelled ends it as well.
 fn tell(result: Result<String, HostError>) -> Result<(), SkillError> {
-    let text = match result {
-        Ok(text) => text,
-        Err(error) => refusal(&error),
-    };
-    Ok(session::emit_text(&text)?)
+    match result {
+        Ok(text) => session::emit_text(&text)?,
+        Err(HostError::Cancelled) => {
+            // Whether the host still takes it is what the test looks at.
+            let _taken = session::emit_text(&refusal(&HostError::Cancelled));
+            return Err(HostError::Cancelled.into());
+        }
+        Err(error) => session::emit_text(&refusal(&error))?,
+    }
+    Ok(())
 }
 
 /// What the host said instead of an answer.

@@ -1,6 +1,7 @@
 //! A module for every guest, with a test of its main job.
 
 mod calc;
+mod chat;
 mod command;
 mod fan_out;
 mod fetch;
