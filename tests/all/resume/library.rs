@@ -218,6 +218,7 @@ pub(super) fn yes() -> ApprovalDecision {
         approved: true,
         reason: "because".to_owned(),
         source: ApprovalSource::Api,
+        option: None,
     }
 }
 
