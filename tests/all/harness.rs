@@ -162,11 +162,7 @@ impl Home {
 
     /// The events of a run, as its ledger has them.
     pub(crate) fn events(&self, run_id: &str) -> Vec<Value> {
-        let ledger = self.ledger(run_id);
-        let text = fs::read_to_string(&ledger).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        events_in(&self.ledger(run_id))
     }
 
     /// The events of one type.
@@ -203,6 +199,22 @@ impl Running {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().unwrap()))
     }
+
+/// The events in a ledger. Whoever reads while a line is written may find the first part of it alone: it is read again
+/// until it ends with a whole one.
+#[track_caller]
+pub(crate) fn events_in(ledger: &Path) -> Vec<Value> {
+    let text = eventually("whole lines", || {
+        let text = fs::read(ledger).unwrap();
+        text.last()
+            .is_none_or(|&last| last == b'\n')
+            .then_some(text)
+    });
+    let text = String::from_utf8(text).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
 
     /// The process.
     pub(crate) fn child(&mut self) -> &mut Child {
