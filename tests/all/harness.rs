@@ -19,6 +19,9 @@ use tempfile::TempDir;
 pub(crate) struct Home {
     folder: TempDir,
 }
+/// A machine that is busy with other tests is no reason to give a compilation up.
+const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
+
 
 /// What the binary left behind.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ impl Home {
     }
 
     /// Puts into the cache what a guest is compiled to, so that not every test compiles it anew. It was
-    /// compiled by the binary itself, for a home that all tests share.
+    /// compiled by the binary itself, for a home that all tests share, and in as much time as it takes.
     fn warm(&self, guest: &Guest) {
         static COMPILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warm");
@@ -78,6 +81,8 @@ impl Home {
             let inspected = inspect.env("SKILLRUN_HOME", &shared).output().unwrap();
             assert!(inspected.status.success(), "{inspected:?}");
             Digest::of(&fs::read(guest.wasm).unwrap()).to_string()
+            fs::create_dir_all(&shared).unwrap();
+            fs::write(shared.join("config.toml"), PATIENT).unwrap();
         });
         self.take_compiled(&shared, digest);
     }
