@@ -94,7 +94,7 @@ fn there_are_only_so_many_streams() {
 #[test]
 fn a_connection_on_which_nothing_moves_is_ended() {
     let home = Home::new(&[]);
-    home.configure("[serve]\nstreams_max = 1\nstall_timeout_ms = 100\n");
+    home.configure("[serve]\nstreams_max = 1\nstall_timeout_ms = 3000\n");
     let daemon = Daemon::start(&home);
     let run_id = write_ledger(&home, 4, 4 * 1024 * 1024);
     let path = format!("/api/agent/runs/{run_id}/events");
