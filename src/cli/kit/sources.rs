@@ -170,6 +170,7 @@ const SDK_TS: &[File] = files!(
     "guest-skills/sdk-ts/" =>
     "build.sh",
     "package.json",
+    "src/agent.ts",
     "src/approval.ts",
     "src/error.ts",
     "src/handoff.ts",
@@ -181,6 +182,7 @@ const SDK_TS: &[File] = files!(
     "src/recorder.ts",
     "src/results.ts",
     "src/run.ts",
+    "src/session.ts",
     "src/skill.ts",
     "src/tools.ts",
     "tsconfig.base.json",
