@@ -47,8 +47,5 @@ fn micros_since(start: Instant) -> f64 {
 
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
-    figures
-        .get(figures.len() / 2)
-        .copied()
-        .unwrap_or(f64::NAN)
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -39,9 +39,16 @@ pub(crate) fn beside_a_run() -> Result<()> {
         }
         place.runtime().stop(&id, "done").await?;
         let run = median(runs);
-        for (what, figures) in [("launch to ready", launches), ("stop", stops), ("prompt", prompts)] {
+        for (what, figures) in [
+            ("launch to ready", launches),
+            ("stop", stops),
+            ("prompt", prompts),
+        ] {
             let figure = median(figures);
-            println!("{what}: {figure:.0} µs, {:.2} x a run of a skill that does nothing ({run:.0} µs)", figure / run);
+            println!(
+                "{what}: {figure:.0} µs, {:.2} x a run of a skill that does nothing ({run:.0} µs)",
+                figure / run
+            );
         }
         place.host.shutdown().await;
         Ok(())
