@@ -246,9 +246,8 @@ impl Runner {
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
-        let beyond = Beyond::GoOn {
-            retry_ambiguous: options.retry_ambiguous,
-        };
+        let retry_ambiguous = options.retry_ambiguous;
+        let beyond = Beyond::GoOn { retry_ambiguous };
         let opened = copied.unwrap_or_else(again);
         inner.counters.resumed();
         let started_at = origin.started_at;

@@ -3,17 +3,24 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use skillrun::ledger::Digest;
 use skillrun_test_artifacts::Guest;
 use tempfile::TempDir;
+
+/// A machine that is busy with other tests is no reason to give a compilation up.
+const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
 
 /// A home folder that goes with the test.
 pub(crate) struct Home {
@@ -68,12 +75,14 @@ impl Home {
     }
 
     /// Puts into the cache what a guest is compiled to, so that not every test compiles it anew. It was
-    /// compiled by the binary itself, for a home that all tests share.
+    /// compiled by the binary itself, for a home that all tests share, and in as much time as it takes.
     fn warm(&self, guest: &Guest) {
         static COMPILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warm");
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = compiled.entry(guest.name).or_insert_with(|| {
+            fs::create_dir_all(&shared).unwrap();
+            fs::write(shared.join("config.toml"), PATIENT).unwrap();
             let mut inspect = self.command(&["skills", "inspect", guest.wasm]);
             let inspected = inspect.env("SKILLRUN_HOME", &shared).output().unwrap();
             assert!(inspected.status.success(), "{inspected:?}");
@@ -161,12 +170,9 @@ impl Home {
     }
 
     /// The events of a run, as its ledger has them.
+    #[track_caller]
     pub(crate) fn events(&self, run_id: &str) -> Vec<Value> {
-        let ledger = self.ledger(run_id);
-        let text = fs::read_to_string(&ledger).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        events_in(&self.ledger(run_id))
     }
 
     /// The events of one type.
@@ -192,6 +198,22 @@ impl Home {
         ids.sort();
         ids
     }
+}
+
+/// The events in a ledger. Whoever reads while a line is written may find the first part of it alone: it is read again
+/// until it ends with a whole one.
+#[track_caller]
+pub(crate) fn events_in(ledger: &Path) -> Vec<Value> {
+    let text = eventually("whole lines", || {
+        let text = fs::read(ledger).unwrap();
+        text.last()
+            .is_none_or(|&last| last == b'\n')
+            .then_some(text)
+    });
+    let text = String::from_utf8(text).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The binary at work, with its output captured. It ends with the test.
@@ -232,6 +254,29 @@ impl Drop for Running {
             // It may have ended by itself.
             let _killed = child.kill();
             let _reaped = child.wait();
+        }
+    }
+}
+
+/// A port of loopback that the system gives to nobody else while this is there. Whoever connects to it is refused until
+/// somebody listens on it, which whoever is told of it can.
+pub(crate) struct Reserved {
+    pub(crate) address: SocketAddr,
+    /// It is bound and does not listen; sockets that are bound beside it have to say, as servers do, that they may be.
+    _socket: OwnedFd,
+}
+
+impl Reserved {
+    pub(crate) fn new() -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        set_socket_reuseaddr(&socket, true).unwrap();
+        bind(&socket, &any).unwrap();
+        let address = getsockname(&socket).unwrap().try_into().unwrap();
+        Self {
+            address,
+            _socket: socket,
         }
     }
 }

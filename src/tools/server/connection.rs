@@ -310,3 +310,53 @@ async fn exit(process: &mut Option<Process>) -> Option<std::process::ExitStatus>
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+    use super::*;
+
+    /// Answers the first question after the second was asked, and that one then.
+    async fn start_late(stream: tokio::io::DuplexStream, first: fn(&Value) -> Value) {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        let mut asked = Vec::new();
+        while asked.len() < 2 {
+            let line = lines.next_line().await.unwrap().unwrap();
+            asked.push(serde_json::from_str::<Value>(&line).unwrap());
+        }
+        let [discover, initialize] = &asked[..] else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(discover["method"], "server/discover");
+        assert_eq!(initialize["method"], "initialize");
+        let second = json!({ "jsonrpc": "2.0", "id": initialize["id"], "result": {
+            "protocolVersion": initialize["params"]["protocolVersion"],
+            "capabilities": {},
+            "serverInfo": { "name": "late", "version": "0" },
+        } });
+        let answers = format!("{}\n{second}\n", first(&discover["id"]));
+        write.write_all(answers.as_bytes()).await.unwrap();
+        // Until the other side goes.
+        while let Ok(Some(_)) = lines.next_line().await {}
+    }
+
+    /// The first question is given up by then.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_takes_long_to_start_is_heard_when_it_has() {
+        let with_id: fn(&Value) -> Value = |id| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } });
+        let without: fn(&Value) -> Value =
+            |_| json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } });
+        for first in [with_id, without] {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            tokio::spawn(start_late(theirs, first));
+            let (read, write) = tokio::io::split(ours);
+            let lines = Lines::new(read, write, Cause::default());
+            let (service, _) = shake_hands(lines).await.unwrap();
+            let info = service.peer().peer_info().unwrap();
+            assert_eq!(info.server_info.as_ref().unwrap().name, "late");
+        }
+    }
+}

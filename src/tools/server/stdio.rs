@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -47,6 +47,10 @@ pub(super) struct Lines<R, W> {
     answers: Arc<Semaphore>,
     broken: CancellationToken,
     cause: Cause,
+    /// The question whether the server does without a handshake, until it is answered.
+    probe: Option<RequestId>,
+    /// The handshake was begun, whether that was answered or not.
+    is_shaking_hands: bool,
 }
 
 impl<R: AsyncRead, W> Lines<R, W> {
@@ -58,7 +62,35 @@ impl<R: AsyncRead, W> Lines<R, W> {
             answers: Arc::new(Semaphore::new(REQUESTS_MAX)),
             broken: CancellationToken::new(),
             cause,
+            probe: None,
+            is_shaking_hands: false,
         }
+    }
+}
+
+impl<R, W> Lines<R, W> {
+    fn note_sent(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        let JsonRpcMessage::Request(request) = message else {
+            return;
+        };
+        match &request.request {
+            ClientRequest::DiscoverRequest(_) => self.probe = Some(request.id.clone()),
+            ClientRequest::InitializeRequest(_) => self.is_shaking_hands = true,
+            _ => {}
+        }
+    }
+
+    /// Whether it answers what is no longer asked. The library gives the first question up after a while; a server
+    /// that takes longer to start answers it all the same, and before the handshake, to which it is no answer.
+    fn is_too_late(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => return false,
+        };
+        // Some servers answer to a number with its text, or to no number at all.
+        let is_of = |probe: &mut RequestId| id.is_none_or(|id| id.to_string() == probe.to_string());
+        self.probe.take_if(is_of).is_some() && self.is_shaking_hands
     }
 }
 
@@ -98,6 +130,9 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             // A buffer that one large message has made large is not kept.
             self.line = Vec::new();
             let Some(message) = parsed? else { continue };
+            if self.is_too_late(&message) {
+                continue;
+            }
             if matches!(message, JsonRpcMessage::Request(_)) {
                 let place = self.answers.try_acquire();
                 place.map_err(|_| MessageError::Unanswered)?.forget();
@@ -118,6 +153,7 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.note_sent(&message);
         let write = Arc::clone(&self.write);
         let answers = Arc::clone(&self.answers);
         let (broken, cause) = (self.broken.clone(), self.cause.clone());

@@ -133,6 +133,8 @@ fn schemathesis(home: &Home, daemon: &Daemon, examples: u32) -> Output {
             "1",
         ])
         .args(["--max-examples", &examples.to_string(), "--no-color"])
+        // However busy the machine is.
+        .args(["--request-timeout", "120"])
         .args(["--exclude-tag", "streams", "--generation-database", "none"])
         .args(["-H", &format!("Authorization: Bearer {TOKEN}")])
         .arg(format!("http://{}/openapi.json", daemon.address))

@@ -37,15 +37,20 @@ pub(super) fn on_a_terminal(home: &Home, run_id: &str, verb: &serde_json::Value)
 
 /// Reads what the terminal shows until `mark` is among it.
 pub(super) fn read_until(terminal: &mut Running, mark: &str) -> String {
+    read_until_some(terminal, mark, |shown| shown.contains(mark))
+}
+
+/// Reads what the terminal shows until that is as wanted.
+fn read_until_some(terminal: &mut Running, what: &str, is_some: impl Fn(&str) -> bool) -> String {
     let stdout = terminal.child().stdout.as_mut().unwrap();
     let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&shown);
-        if text.contains(mark) {
+        if is_some(&text) {
             return text.into_owned();
         }
         let bytes = stdout.read(&mut chunk).unwrap();
-        assert!(bytes > 0, "ended without {mark}: {text}");
+        assert!(bytes > 0, "ended without {what}: {text}");
         shown.extend_from_slice(&chunk[..bytes]);
     }
 }
@@ -57,9 +62,14 @@ fn events_show_while_the_run_goes_on_and_ctrl_c_cancels_it() {
     let id = run_id(1);
     let verb = json!({ "verb": "sleep", "ms": 3_600_000 });
     let mut terminal = on_a_terminal(&home, &id, &verb);
-    read_until(&mut terminal, "run_started");
     // Once with the event, and once beside a spinner with the time that has passed.
-    let shown = read_until(&mut terminal, "probe 0s");
+    let shown = read_until_some(&mut terminal, "a spinner", |shown| {
+        let (_, below) = shown.split_once("run_started").unwrap_or_default();
+        below.split("probe ").skip(1).any(|beside| {
+            let unit = beside.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            unit.len() < beside.len() && unit.starts_with('s')
+        })
+    });
     assert!(!shown.contains("run_completed"), "{shown:?}");
     assert!(terminal.is_alive());
 

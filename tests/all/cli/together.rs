@@ -7,7 +7,7 @@ use serde_json::json;
 use skillrun_test_artifacts::PROBE;
 
 use super::{Refusal, run_id};
-use crate::harness::Home;
+use crate::harness::{Home, Running};
 
 /// Case C27 at this surface: one id is one run, whether the first goes on or has ended.
 #[test]
@@ -58,25 +58,26 @@ fn a_run_cannot_take_an_id_of_the_original_system() {
     assert!(home.run_ids().is_empty());
 }
 
-/// Case C42.
+/// Case C42: both are in the middle of their call at once, however late the second is.
 #[test]
 fn two_calls_of_one_skill_go_on_at_once() {
     let home = Home::new(&[PROBE]);
     let ids = [run_id(1), run_id(2)];
-    let verb = json!({ "verb": "sleep", "ms": 1_000 }).to_string();
-    let started = ids
+    let wait = json!({ "verb": "sleep", "ms": 3_600_000 });
+    let verb = json!({ "verb": "in_node", "name": "n", "then": wait }).to_string();
+    let mut started = ids
         .each_ref()
         .map(|id| home.start(&["run", "probe", "--run-id", id, "--input", &verb]));
-    for running in started {
-        let ran = running.end();
-        assert_eq!(ran.exit, Some(0), "{ran:?}");
+    for id in &ids {
+        home.wait_for_event(id, "node_enter");
     }
-    let time = |id: &String, kind: &str| {
-        let event = home.events_of(id, kind).remove(0);
-        event["time"].as_str().unwrap().to_owned()
-    };
-    // Times of one length compare as texts.
-    let [one, other] = &ids;
-    assert!(time(one, "run_started") < time(other, "run_completed"));
-    assert!(time(other, "run_started") < time(one, "run_completed"));
+    assert!(started.iter_mut().all(Running::is_alive));
+    for id in &ids {
+        assert!(home.events_of(id, "run_completed").is_empty());
+    }
+    for mut running in started {
+        running.signal(Signal::INT);
+        let ran = running.end();
+        assert_eq!(ran.exit, Some(130), "{ran:?}");
+    }
 }

@@ -520,7 +520,7 @@ fn assert_ended(home: &Home, run_id: &str) {
 #[test]
 fn wall_time_ends_a_request_with_its_run() {
     let (server, closed) = holding();
-    let home = granted(&[&server.net("/#GET")], "[limits]\nwall_time_ms = 1000");
+    let home = granted(&[&server.net("/#GET")], "[limits]\nwall_time_ms = 5000");
     let (document, exit) = probe(&home, &get(&server));
     assert_eq!(
         (exit, &document["code"]),

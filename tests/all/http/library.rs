@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 use super::server::{Server, ok};
 use super::tls;
+use crate::executor::PATIENT;
 
 /// Gives the addresses of its script, one list for each look-up, the last for ever.
 struct Script {
@@ -63,6 +64,7 @@ async fn run(resolver: Arc<Script>, grants: &[String], verb: Value) -> Value {
     let clock = Clock::system();
     let authority = CertificateDer::from_pem_file(tls::file("ca.pem")).unwrap();
     let executor = SkillExecutor::new(SkillExecutorOptions {
+        loading: PATIENT,
         instances_max: 1,
         http: HttpOptions {
             addresses_allowed: vec!["127.0.0.1/32".parse().unwrap()],

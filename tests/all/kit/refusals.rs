@@ -1,8 +1,8 @@
 //! What the kit refuses, and that nothing half made is left behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use super::{Desk, write};
 use crate::harness::Ran;
@@ -89,9 +89,13 @@ fn build_with(desk: &Desk, project: &str, programs: &[(&str, &str)]) -> Ran {
     let _old = fs::remove_dir_all(&bin);
     fs::create_dir(&bin).unwrap();
     for (name, script) in programs {
-        let program = bin.join(name);
-        write(&program, &format!("#!/bin/sh\n{script}\n"));
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = desk.path().join("program");
+        write(&text, &format!("#!/bin/sh\n{script}\n"));
+        // Another process writes it: one that a test beside this one is about to start may have been born with each
+        // file that is open here, and what is open for writing cannot be run.
+        let mut install = Command::new("install");
+        let installed = install.args(["-m", "755"]).args([text, bin.join(name)]);
+        assert!(installed.status().unwrap().success());
     }
     let mut build = desk.command(&["build", project]);
     build.env("PATH", &bin).env_remove("SKILLRUN_TOOLS");

@@ -1,10 +1,9 @@
 //! Servers that are busy, wrong, slow, or not there.
 
-use std::net::TcpListener;
-
 use skillrun::models::ModelError;
 
 use super::{KEY, answering_each, ask, at, configured, json_response, response, start};
+use crate::harness::Reserved;
 use crate::http::server::{Server, wait_for_close};
 use crate::http::tls;
 
@@ -205,9 +204,8 @@ async fn an_answer_that_breaks_off_is_not_asked_for_again() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_of() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    drop(listener);
+    let nobody = Reserved::new();
+    let url = format!("http://{}/v1", nobody.address);
     let models = configured("openai", &url, "retries_max = 0");
     let error = ask(&models).await.unwrap_err();
     let ModelError::Failed(problem) = &error else {

@@ -28,6 +28,9 @@ use skillrun::tools::{HostTool, ToolError, Toolbox};
 use skillrun_test_artifacts::{GREET, Guest, HANDOFF, PROBE};
 use tempfile::TempDir;
 
+use crate::executor::PATIENT;
+use crate::harness::events_in;
+
 /// A runner with a store of its own.
 struct Bench {
     folder: TempDir,
@@ -85,6 +88,7 @@ impl Bench {
             queue_max: 8,
         };
         let executor = SkillExecutor::new(SkillExecutorOptions {
+            loading: PATIENT,
             instances_max: admission.instances_max(),
             tools: parts.tools,
             models: parts.models,
@@ -146,9 +150,7 @@ impl Bench {
 
     fn events(&self, run_id: &str) -> Vec<Value> {
         let ledger = self.folder.path().join(format!("runs/{run_id}.jsonl"));
-        let text = std::fs::read_to_string(ledger).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-        lines.collect()
+        events_in(&ledger)
     }
 }
 

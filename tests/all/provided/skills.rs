@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
-use skillrun::call::Effect;
+use skillrun::call::{Effect, ToolAnswer, ToolDefinition};
 use skillrun::outcome::OutcomeCode;
 use skillrun::runner::Caller;
-use skillrun::tools::Toolbox;
+use skillrun::tools::{HostTool, ToolError, Toolbox};
+use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bench, Parts, of_type, tool};
@@ -128,16 +130,52 @@ async fn many_at_once_wait_for_places_and_all_come_through() {
     assert_eq!(of_type(&events, "tool_result").len(), 20);
 }
 
+/// A tool that answers when it is called a second time, and not before.
+struct Meeting(Barrier);
+
+#[async_trait]
+impl HostTool for Meeting {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: "a__meet".to_owned(),
+            description: String::new(),
+            input_schema: "{}".to_owned(),
+            effect: Effect::Write,
+        }
+    }
+
+    async fn call(&self, _arguments: &str) -> Result<ToolAnswer, ToolError> {
+        self.0.wait().await;
+        Ok(ToolAnswer {
+            content: "[]".to_owned(),
+            is_error: false,
+        })
+    }
+}
+
+/// Each of the two is in the middle of its call until the other one is, too.
 #[tokio::test]
 async fn c42_two_calls_of_one_skill_go_on_at_once() {
-    // Each waits for longer than half of what both may take together.
-    let bench = bench(&["skill:probe"]).limited("wall_time_ms", 3_500);
-    let sleep = json!({ "verb": "sleep", "ms": 2_000 }).to_string();
+    let meeting = Arc::new(Meeting(Barrier::new(2)));
+    let bench = Bench::new(
+        &[],
+        Parts {
+            tools: Toolbox::new().with_host_tool(meeting).unwrap(),
+            granted_to_all: &["skill:probe", "tool:a__meet"],
+            ..Parts::default()
+        },
+    );
+    let meet = json!({ "call": "tool", "name": "a__meet", "arguments": "{}" });
+    let meet = json!({ "verb": "calls", "calls": [meet] }).to_string();
     let calls = json!([{
-        "call": "skills", "calls": [["probe", sleep], ["probe", sleep]], "parallel_max": 2,
+        "call": "skills", "calls": [["probe", meet], ["probe", meet]], "parallel_max": 2,
     }]);
     let (said, _) = bench.calls(calls).await;
-    assert_eq!(said[0], json!([{ "ok": "null" }, { "ok": "null" }]));
+    for one in said[0].as_array().unwrap() {
+        let met: Value = serde_json::from_str(one["ok"].as_str().unwrap()).unwrap();
+        assert_eq!(met[0]["ok"]["is_error"], false, "{said:?}");
+    }
+    assert_eq!(said[0].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

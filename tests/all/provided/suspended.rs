@@ -115,8 +115,8 @@ async fn a_run_that_waits_inside_one_that_works_ends_with_it() {
 
 #[tokio::test]
 async fn what_a_suspended_run_waits_for_is_no_wall_time_of_those_above() {
-    let bench = Arc::new(bench().limited("wall_time_ms", 1_500));
-    let sleep = json!({ "verb": "sleep", "ms": 2_500 }).to_string();
+    let bench = Arc::new(bench().limited("wall_time_ms", 5_000));
+    let sleep = json!({ "verb": "sleep", "ms": 7_000 }).to_string();
     let started = start(&bench, &[asking(), sleep]).await;
     let inside = children(&bench, &started, 2).await;
     // Once nothing else goes on in it, it waits without an instance as well.

@@ -19,6 +19,7 @@ use skillrun::runner::{
 use skillrun_test_artifacts::GREET;
 
 use super::SkillsDir;
+use crate::executor::PATIENT;
 use crate::harness::Home;
 
 /// How long a change may take to be seen before the test gives up.
@@ -204,6 +205,7 @@ async fn a_run_that_has_begun_keeps_the_skill_it_began_with() {
     let skills_dir = home.path().join("skills");
     let watcher = Watcher::start(&skills_dir, Clock::system()).unwrap();
     let inner = SkillExecutor::new(SkillExecutorOptions {
+        loading: PATIENT,
         instances_max: 4,
         ..SkillExecutorOptions::new(watcher.skills(), Clock::system())
     })

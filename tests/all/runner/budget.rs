@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
-use skillrun::config::{Admission, Durability, Loading};
+use skillrun::config::{Admission, Durability};
 use skillrun::executor::{Call, Engine, EngineOptions, HttpOptions, Unrecorded};
 use skillrun::ledger::{Store, StoreOptions};
 use skillrun::limits::{Budget, LimitError, LimitKey, LimitOverrides, Limits, Source};
@@ -17,6 +17,8 @@ use skillrun::runner::{
 };
 use skillrun_test_artifacts::PROBE;
 use tempfile::TempDir;
+
+use crate::executor::PATIENT;
 
 /// Runs the skill `outer` by running `probe` with each of the inputs in turn, until one fails; every
 /// other skill is the engine's.
@@ -73,6 +75,7 @@ fn runner_of(limit: (&str, i64), admission: Admission) -> (Runner, TempDir) {
     let clock = Clock::system();
     let registry = Registry::of([Skill::from_wasm(PROBE.wasm.as_ref()).unwrap()]);
     let options = SkillExecutorOptions {
+        loading: PATIENT,
         instances_max: 4,
         ..SkillExecutorOptions::new(registry, clock.clone())
     };
@@ -157,7 +160,7 @@ fn runs_inside_share_their_fuel_also_at_once() {
         let engine = Engine::new(EngineOptions {
             instances_max: 4,
             limits: Limits::default(),
-            loading: Loading::default(),
+            loading: PATIENT,
             cache_dir: None,
             http: HttpOptions::default(),
             clock: Clock::system(),

@@ -15,6 +15,8 @@ use skillrun::runner::{
 };
 use tempfile::TempDir;
 
+use crate::harness::events_in;
+
 pub(super) type Answer = Result<ToolCallResult, ExecutorError>;
 
 /// What the executor does when it is called.
@@ -83,10 +85,7 @@ where
 impl Bench {
     /// The events on disk.
     pub(super) fn events(&self, run_id: &RunId) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.runner.store().path_of(run_id)).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        events_in(&self.runner.store().path_of(run_id))
     }
 
     /// The types of the events on disk.

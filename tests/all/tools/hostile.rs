@@ -62,9 +62,10 @@ async fn what_is_no_message_ends_the_connection_and_is_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_hangs_is_cancelled_after_its_time() {
-    let bench = Bench::hostile("", "timeout_ms = 200");
+    // The call after it has the same time.
+    let bench = Bench::hostile("", "timeout_ms = 3000");
     let late = bench.call("h__hang", json!({})).await;
-    assert_eq!(late, Err(ToolError::TimedOut { timeout_ms: 200 }));
+    assert_eq!(late, Err(ToolError::TimedOut { timeout_ms: 3000 }));
     bench.wait_for("notifications/cancelled");
     assert!(bench.call("h__echo", json!({})).await.is_ok());
     assert_eq!(bench.started().len(), 1);
@@ -130,9 +131,10 @@ async fn a_server_that_does_not_start_says_why_and_is_tried_again() {
     for (how, part) in [
         ("dead", "it ended with exit status 7"),
         ("noise", "no JSON-RPC message"),
-        ("mute", "it was not ready within 300 ms"),
+        ("mute", "it was not ready within 3000 ms"),
     ] {
-        let time = if how == "mute" { 300 } else { 30_000 };
+        // Long enough to write down that it was started.
+        let time = if how == "mute" { 3_000 } else { 30_000 };
         let bench = Bench::hostile(how, &format!("start_timeout_ms = {time}"));
         for _ in 0..2 {
             let failed = bench.toolbox.find("h__echo").await.map(|_| Value::Null);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use skillrun::tools::ToolError;
 
 use super::{Bench, reason, text};
+use crate::harness::Reserved;
 
 /// A request that came.
 #[derive(Clone, Debug)]
@@ -121,9 +122,13 @@ async fn a_body_that_never_ends_is_given_up() {
             stream.write_all(head.as_bytes()).unwrap();
             wait_for_close(stream);
         });
-        let bench = raw.bench("timeout_ms = 300");
+        let bench = raw.bench("timeout_ms = 2000");
         let late = bench.call("r__t", json!({})).await;
-        assert_eq!(late, Err(ToolError::TimedOut { timeout_ms: 300 }), "{kind}");
+        assert_eq!(
+            late,
+            Err(ToolError::TimedOut { timeout_ms: 2000 }),
+            "{kind}"
+        );
         assert_eq!(raw.seen("tools/call").len(), 1);
     }
 }
@@ -210,10 +215,9 @@ async fn a_server_that_goes_away_is_named_and_its_address_is_not() {
     );
     assert_eq!(raw.seen("tools/call").len(), 1);
 
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let config = format!("[mcp_servers.r]\nurl = \"http://127.0.0.1:{port}/?key=hunter2-query\"");
+    let nobody = Reserved::new();
+    let url = format!("http://{}/?key=hunter2-query", nobody.address);
+    let config = format!("[mcp_servers.r]\nurl = \"{url}\"");
     let bench = Bench::new(&config);
     let reason = reason(bench.toolbox.find("r__t").await.map(|_| Value::Null));
     assert!(reason.contains("refused"), "{reason}");

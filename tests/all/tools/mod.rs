@@ -46,10 +46,11 @@ impl Bench {
         Self::of(home, &config)
     }
 
-    /// What the hostile server wrote down.
+    /// What the hostile server wrote down, without a line that it is about to write.
     fn journal(&self) -> Vec<String> {
         let text = fs::read_to_string(self.home.path().join("journal")).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(str::to_owned).collect()
     }
 
     /// The process ids of all that were started.

@@ -1,6 +1,6 @@
 //! Servers that others made: the reference server, over both transports, and one of the Python package.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
@@ -8,7 +8,7 @@ use skillrun::call::Effect;
 use skillrun::tools::ToolError;
 
 use super::{Bench, everything, python, script, text};
-use crate::harness::eventually;
+use crate::harness::{Reserved, eventually};
 
 /// What both transports of the reference server have to show.
 async fn everything_works(bench: &Bench) {
@@ -79,9 +79,8 @@ impl Drop for Listening {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_reference_server_is_spoken_to_over_http() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let reserved = Reserved::new();
+    let port = reserved.address.port();
     let mut command = Command::new("node");
     command
         .arg(everything())

@@ -15,8 +15,9 @@ use super::{PARENT, Seen, World, collected, collector};
 use crate::harness::{Home, Running, eventually};
 use crate::http::server::Server;
 
+/// A batch is waited for two minutes, which is more than any that is answered takes.
 fn section(address: &str) -> String {
-    format!("[telemetry]\notlp_endpoint = \"{address}\"\notlp_timeout_ms = 2000\n")
+    format!("[telemetry]\notlp_endpoint = \"{address}\"\notlp_timeout_ms = 120000\n")
 }
 
 /// A host with an exporter, as an embedder puts them together.
@@ -68,7 +69,7 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", silent.local_addr().unwrap());
     for address in [refusing.url(""), silent] {
-        let world = World::new(&section(&address));
+        let world = World::new(&section(&address).replace("120000", "2000"));
         let (host, exporter) = host(&world.home);
         for _ in 0..3 {
             run(&host, PARENT, r#"{"verb":"noop"}"#).await;
@@ -88,12 +89,11 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     }
 }
 
-/// A collector that takes a connection and answers nothing, and what of the configuration names it. A batch would be
-/// waited for two minutes.
+/// A collector that takes a connection and answers nothing, and what of the configuration names it.
 fn silent_collector() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let section = section(&format!("http://{}", listener.local_addr().unwrap()));
-    (listener, section.replace("2000", "120000"))
+    (listener, section)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

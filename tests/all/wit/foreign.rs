@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillrun::clock::Clock;
-use skillrun::config::Loading;
 use skillrun::executor::{Call, Engine, EngineOptions, HttpOptions, Unrecorded};
 use skillrun::limits::{Budget, Limits};
 
 use super::{root, succeed, tool};
+use crate::executor::PATIENT;
 use crate::harness::Home;
 
 fn sources() -> PathBuf {
@@ -22,7 +22,7 @@ async fn runs_as_operations(component: &Path) {
     let engine = Engine::new(EngineOptions {
         instances_max: 1,
         limits: limits.clone(),
-        loading: Loading::default(),
+        loading: PATIENT,
         cache_dir: None,
         http: HttpOptions::default(),
         clock: Clock::system(),

@@ -94,7 +94,7 @@ fn there_are_only_so_many_streams() {
 #[test]
 fn a_connection_on_which_nothing_moves_is_ended() {
     let home = Home::new(&[]);
-    home.configure("[serve]\nstreams_max = 1\nstall_timeout_ms = 100\n");
+    home.configure("[serve]\nstreams_max = 1\nstall_timeout_ms = 3000\n");
     let daemon = Daemon::start(&home);
     let run_id = write_ledger(&home, 4, 4 * 1024 * 1024);
     let path = format!("/api/agent/runs/{run_id}/events");
@@ -151,9 +151,18 @@ fn no_connection_outlives_the_surface() {
     assert!(is_end, "{end:?}");
 }
 
+fn time_to_end(daemon: &mut Daemon) -> Duration {
+    let stopwatch = Clock::system().stopwatch();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end(), Some(0));
+    stopwatch.elapsed()
+}
+
 #[test]
 fn c38_fifty_open_streams_do_not_hold_up_the_end() {
     let home = Home::new(&[]);
+    // What ending takes on this machine now, with nobody who watches.
+    let unwatched = time_to_end(&mut Daemon::start(&home));
     let mut daemon = Daemon::start(&home);
     let runtime = runtime_builder().build().unwrap();
     let recorder = begin(&runtime, &store_of(&home), "elsewhere");
@@ -162,12 +171,9 @@ fn c38_fifty_open_streams_do_not_hold_up_the_end() {
         .flat_map(|_| [path.as_str(), "/api/agent/runs/events"])
         .map(|path| Watcher::open(daemon.address, path, &[]).unwrap())
         .collect();
-    let clock = Clock::system();
-    let stopwatch = clock.stopwatch();
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end(), Some(0));
-    let took = stopwatch.elapsed();
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    let took = time_to_end(&mut daemon);
+    let took_max = Duration::from_secs(2) + unwatched;
+    assert!(took < took_max, "{took:?}: expected less than {took_max:?}");
     for watcher in watchers {
         assert_eq!(watcher.rest().last().unwrap().name, "shutdown");
     }

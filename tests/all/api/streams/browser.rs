@@ -8,7 +8,7 @@ use skillrun::ledger::RunStatus;
 
 use super::super::daemon::Daemon;
 use super::*;
-use crate::harness::{Home, eventually};
+use crate::harness::{Home, Reserved, eventually};
 
 /// A process that ends with the test.
 struct Node(Child);
@@ -25,8 +25,10 @@ impl Drop for Node {
 fn eventsource_goes_on_over_a_restart_and_stops_when_all_is_said() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let home = Home::new(&[]);
-    let first = Daemon::start(&home);
-    let listen = first.address.to_string();
+    let reserved = Reserved::new();
+    let listen = reserved.address.to_string();
+    let serve = ["serve", "--listen", &listen];
+    let first = Daemon::of(&home, &mut home.command(&serve));
     let runtime = runtime_builder().build().unwrap();
     let recorder = begin(&runtime, &store_of(&home), "watched");
     let output = home.path().join("events");
@@ -58,7 +60,7 @@ fn eventsource_goes_on_over_a_restart_and_stops_when_all_is_said() {
     seen("2 log 2");
     drop(first);
     log(&recorder, "while nobody serves");
-    let _second = Daemon::of(&home, &mut home.command(&["serve", "--listen", &listen]));
+    let _second = Daemon::of(&home, &mut home.command(&serve));
     seen("3 log 3");
     complete(&recorder, RunStatus::Ok);
     seen("4 run_completed 4");

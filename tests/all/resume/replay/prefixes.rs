@@ -28,6 +28,7 @@ use skillrun::tools::{HostTool, ToolError, Toolbox};
 use skillrun_test_artifacts::{GREET, HANDOFF, PROBE};
 use tempfile::TempDir;
 
+use crate::executor::PATIENT;
 use crate::http::server::{Server, ok};
 
 /// How often anybody was reached.
@@ -150,6 +151,7 @@ impl Bench {
         let skill = |wasm: &str| Skill::from_wasm(wasm.as_ref()).unwrap();
         let registry = || Registry::of([PROBE, GREET, HANDOFF].map(|guest| skill(guest.wasm)));
         let executor = SkillExecutor::new(SkillExecutorOptions {
+            loading: PATIENT,
             cache_dir: Some(folder.path().join("cache")),
             ..SkillExecutorOptions::new(registry(), Clock::system())
         })
