@@ -157,8 +157,8 @@ fn a_second_one_is_seen() {
         ),
         (
             "bindings are generated",
-            "src/executor/a.rs",
-            "bindgen!({}); wasmtime::component::bindgen!({});",
+            "src/executor/bindings.rs",
+            "bindgen!({}); bindgen!({}); wasmtime::component::bindgen!({});",
         ),
         (
             "the time is read",
