@@ -96,6 +96,74 @@ impl fmt::Display for RunId {
     }
 }
 
+/// The id of an execution: `exec_`, the digits of the run that is its ledger, `_` and which stretch of that it
+/// is, from 1: an agent that is taken up again goes on in the same ledger, as another execution.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ExecutionId {
+    run_id: RunId,
+    part: u32,
+}
+
+impl ExecutionId {
+    /// The execution that is this stretch, from 1, of the ledger of `run_id`; none for a run of the original
+    /// system, which had no such thing, and for stretch 0.
+    pub fn new(run_id: &RunId, part: u32) -> Option<Self> {
+        let digits = run_id.as_str().strip_prefix("run_")?;
+        (part > 0 && is_lower_hex(digits, UUID_SIMPLE_CHARS)).then(|| Self {
+            run_id: run_id.clone(),
+            part,
+        })
+    }
+
+    /// The run whose ledger it has.
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// Which stretch of the ledger is its own, from 1.
+    pub fn part(&self) -> u32 {
+        self.part
+    }
+}
+
+impl FromStr for ExecutionId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let parsed = || {
+            let (digits, part) = text.strip_prefix("exec_")?.split_once('_')?;
+            let is_number = !part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
+            let run_id = format!("run_{digits}").parse().ok()?;
+            Self::new(&run_id, part.parse().ok().filter(|_| is_number)?)
+        };
+        parsed().ok_or_else(|| IdError::MalformedExecution {
+            given: text.chars().take(80).collect(),
+        })
+    }
+}
+
+impl TryFrom<String> for ExecutionId {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<ExecutionId> for String {
+    fn from(id: ExecutionId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.run_id.as_str().trim_start_matches("run_");
+        write!(f, "exec_{digits}_{}", self.part)
+    }
+}
+
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
@@ -105,11 +173,39 @@ pub enum IdError {
         /// The text, cut after 80 characters.
         given: String,
     },
+    /// The text does not have the form of an execution's id.
+    #[error(
+        "malformed execution id {given:?}: expected exec_, 32 lower-case hexadecimal digits, _ and a number from 1"
+    )]
+    MalformedExecution {
+        /// The text, cut after 80 characters.
+        given: String,
+    },
 }
 
 #[cfg(test)]
 mod tests {
-    use super::RunId;
+    use super::{ExecutionId, RunId};
+
+    #[test]
+    fn the_id_of_an_execution_tells_its_ledger_and_its_stretch_of_it() {
+        let run_id = RunId::generate();
+        let id = ExecutionId::new(&run_id, 12).unwrap();
+        let text = id.to_string();
+        assert_eq!(text.parse::<ExecutionId>().as_ref(), Ok(&id));
+        assert_eq!((id.run_id(), id.part()), (&run_id, 12));
+        assert!(ExecutionId::new(&run_id, 0).is_none());
+        let stem = text.trim_end_matches("12");
+        for bad in ["", "0", "01", "-1", "+1", "4294967296", "1_1", "1/../.."] {
+            let bad = format!("{stem}{bad}");
+            assert!(bad.parse::<ExecutionId>().is_err(), "{bad}");
+        }
+        assert!(
+            "exec_20260513T170216042_9f86d081884c7d65_1"
+                .parse::<ExecutionId>()
+                .is_err()
+        );
+    }
 
     #[test]
     fn ids_sort_by_start_and_parse_back() {

@@ -36,6 +36,7 @@
 //! * [`assembly`] puts the parts together, from a configuration.
 //! * [`runner`] runs skills and keeps the record. Its [`Executor`](runner::Executor) is a trait, so
 //!   that an embedder can carry runs out in another way.
+//! * [`runtime`] launches agents, prompts them again, stops and shows them.
 //! * [`ledger`] is the record: written durably, chained line by line, verified offline.
 //! * [`registry`] reads skills from disk.
 //! * [`executor`] runs one component, once, within bounds.
@@ -64,6 +65,7 @@ pub mod models;
 pub mod outcome;
 pub mod registry;
 pub mod runner;
+pub mod runtime;
 pub mod schema;
 pub mod telemetry;
 mod tls;

@@ -56,6 +56,12 @@ impl Provided for Silent {
         self.0.ask_approval(question)
     }
 
+    fn ask_permission(&self, _request: skillrun::call::PermissionRequest) -> Answer<'_, String> {
+        Box::pin(std::future::ready(Err(
+            skillrun::executor::CallError::Cancelled,
+        )))
+    }
+
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String> {
         self.0.call_skill(skill, input)
     }
@@ -92,6 +98,10 @@ impl RunHost for Silent {
 
     fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
         self.0.emit(event)
+    }
+
+    fn tell(&self, _update: &skillrun::call::SessionUpdate) -> Result<(), RecordRefused> {
+        Err(RecordRefused::Unavailable)
     }
 
     fn log(

@@ -80,6 +80,7 @@ async fn answer(runner: &Runner, store: &Store) -> Result<f64> {
         approved: true,
         reason: String::new(),
         source: ApprovalSource::Api,
+        option: None,
     };
     let start = now();
     store.decide(&started.run_id, None, &yes)?;

@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# Builds a skill that uses this SDK: bash build.sh SOURCE WIT OUT
+# Builds a skill that uses this SDK: bash build.sh SOURCE WIT OUT [KIND]
 #   SOURCE  the skill: src/main.ts, tsconfig.json, SKILL.md, skill.toml
 #   WIT     the package skillrun:skill
 #   OUT     the folder that becomes the skill
+#   KIND    what src/main.ts exports: a skill, as it is taken to be, or an agent
 # The tools are those in PATH: jco, tsc, esbuild, componentize-qjs.
 set -euo pipefail
 sdk="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-source=$1 wit=$2 out=$3
+source=$1 wit=$2 out=$3 kind=${4:-skill}
 mkdir -p "$out"
 
-# The world of the SDK with all that it refers to.
+# The worlds of the SDK with all that they refer to.
 rm -rf "$out/wit"
 cp -r "$sdk/wit" "$out/wit"
 mkdir "$out/wit/deps/skillrun-skill"
 cp "$wit"/*.wit "$out/wit/deps/skillrun-skill"
 
-# The interfaces of the world as TypeScript, for the compiler and for the editor.
-jco guest-types "$out/wit" --world-name ts-skill --out-dir "$out/types" --quiet
+# The interfaces of the worlds as TypeScript, for the compiler and for the editor. The SDK uses those of both.
+for world in skill agent; do
+  jco guest-types "$out/wit" --world-name "ts-$world" --out-dir "$out/types" --quiet
+done
 
 # Types are checked first, since the bundler only strips them.
 tsc --project "$source"
@@ -27,6 +30,6 @@ esbuild "$source/src/main.ts" --bundle --format=esm --target=es2023 --tsconfig="
   '--external:skillrun:*' '--external:wasi:*' --log-level=warning --outfile="$out/skill.js"
 
 # Without --sync the component uses the asynchronous calls of WASI 0.3, which the world does not need.
-componentize-qjs --wit "$out/wit" --world ts-skill --js "$out/skill.js" --sync --output "$out/skill.wasm"
+componentize-qjs --wit "$out/wit" --world "ts-$kind" --js "$out/skill.js" --sync --output "$out/skill.wasm"
 
 cp "$source/SKILL.md" "$source/skill.toml" "$out"

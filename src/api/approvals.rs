@@ -126,6 +126,7 @@ async fn decide_approval(
         approved: body.decision == Verdict::Approve,
         reason,
         source: ApprovalSource::Api,
+        option: body.option,
     };
     // In a task of its own: a run goes on for which it is decided, also when whoever decided goes away meanwhile.
     let decided = tokio::spawn({

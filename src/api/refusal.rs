@@ -53,7 +53,9 @@ impl From<DecideError> for Problem {
             DecideError::SeveralPending { ids, .. } => {
                 Self::new(ProblemCode::SeveralPending, detail).with_approval_ids(ids)
             }
-            DecideError::ReasonTooLong { .. } => Self::new(ProblemCode::InvalidInput, detail),
+            DecideError::NoSuchOption { .. } | DecideError::ReasonTooLong { .. } => {
+                Self::new(ProblemCode::InvalidInput, detail)
+            }
             DecideError::Decided { first, .. } => {
                 Self::new(ProblemCode::Conflict, detail).with_decision(first)
             }
@@ -75,9 +77,10 @@ impl From<ResumeError> for Problem {
         };
         let code = match error {
             ResumeError::Ledger { source, .. } => return source.into(),
-            ResumeError::NotRecorded { .. } | ResumeError::NotRepeated { .. } => {
-                ProblemCode::Conflict
-            }
+            ResumeError::NotRecorded { .. }
+            | ResumeError::NotRepeated { .. }
+            | ResumeError::IsExecution { .. }
+            | ResumeError::NoExecution { .. } => ProblemCode::Conflict,
             ResumeError::ComponentChanged { .. } => ProblemCode::Diverged,
             ResumeError::GrantsMissing { .. } => ProblemCode::Denied,
             ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,

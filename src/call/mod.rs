@@ -2,6 +2,7 @@
 //! Plain data that knows neither a wire nor a guest.
 
 mod model;
+mod session;
 mod tool;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub use model::{
     Message, ModelChunk, ModelRequest, ModelResponse, Part, Role, StopReason, ToolUse,
     ToolUseAnswer, Usage,
+};
+pub use session::{
+    PermissionOption, PermissionRequest, PlanEntry, PlanStatus, SessionUpdate, TurnStop,
 };
 pub use tool::{ToolAnswer, ToolDefinition};
 

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 /// A question to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
@@ -90,7 +92,8 @@ pub enum StopReason {
 }
 
 /// What an answer took.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Tokens of the request, those from a cache included.
     pub input_tokens: u64,

@@ -317,6 +317,10 @@ pub(crate) struct ApproveArgs {
     #[arg(long, value_name = "DECISION")]
     pub(crate) decision: Choice,
 
+    /// Which of the choices, of a question that has some.
+    #[arg(long, value_name = "ID")]
+    pub(crate) option: Option<String>,
+
     /// Why, for the skill and for the record.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,

@@ -348,6 +348,11 @@ fn decide_class(error: &DecideError) -> Class {
             (Exit::Usage, USAGE, Some("--approval names one".to_owned()))
         }
         DecideError::Decided { .. } | DecideError::Over { .. } => (Exit::Failed, CONFLICT, None),
+        DecideError::NoSuchOption { .. } => (
+            Exit::Usage,
+            USAGE,
+            Some("--option names one, with --decision approve".to_owned()),
+        ),
         DecideError::ReasonTooLong { .. } => (Exit::Usage, USAGE, None),
         DecideError::Store(store) => store_class(store),
     }

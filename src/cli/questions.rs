@@ -11,6 +11,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::display::{json, message};
 use super::live::Screen;
 use super::printer::{Printer, paragraph};
+use crate::call::PermissionOption;
 use crate::id::RunId;
 use crate::ledger::{
     ApprovalDecision, ApprovalSource, DecideError, Entry, Event, Follower, Gate, Origin, Position,
@@ -241,16 +242,12 @@ impl Questions {
             // It answers nothing, and must not answer the next question, which nobody has read yet.
             return;
         }
-        let Some((approved, reason)) = parse(&line) else {
-            self.say("please answer y or n");
+        let Some(shown) = self.shown.clone() else {
             return;
         };
-        let decision = ApprovalDecision {
-            approved,
-            reason: reason.to_owned(),
-            source: ApprovalSource::Cli,
-        };
-        let Some(shown) = self.shown.clone() else {
+        // Only an execution lets people choose.
+        let Some(decision) = decision(&line, &[]) else {
+            self.say("please answer y or n");
             return;
         };
         let id = Some(shown.approval_id.as_str());
@@ -279,7 +276,30 @@ pub(crate) fn described(gate: &Gate) -> Vec<String> {
     if let Some(payload) = &gate.payload {
         lines.push(format!("  {}", json(payload.as_str())));
     }
+    let options = gate.options.iter();
+    lines.extend(options.map(|option| message(&format!("  {} - ", option.id), &option.label)));
     lines
+}
+
+/// What a line says about a question: yes or no, or which choice, each with a reason behind it.
+pub(crate) fn decision(line: &str, options: &[PermissionOption]) -> Option<ApprovalDecision> {
+    let decided = |approved, option: Option<&str>, reason: &str| ApprovalDecision {
+        approved,
+        reason: reason.to_owned(),
+        source: ApprovalSource::Cli,
+        option: option.map(str::to_owned),
+    };
+    let chosen = |id: &str| {
+        let rest = line.trim().strip_prefix(id)?;
+        (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
+    };
+    for option in options {
+        if let Some(reason) = chosen(&option.id) {
+            return Some(decided(true, Some(&option.id), reason));
+        }
+    }
+    let (approved, reason) = parse(line)?;
+    (options.is_empty() || !approved).then(|| decided(approved, None, reason))
 }
 
 /// Lines of standard input, read by a thread that the end of the process ends.

@@ -3,8 +3,8 @@
 use super::display::shown;
 use crate::clock::Timestamp;
 use crate::ledger::{
-    CallFailure, CallPhase, Event, Json, LlmCall, Origin, Record, RunCompleted, RunStatus,
-    ToolResult,
+    ApprovalResponse, CallFailure, CallPhase, Event, Json, LlmCall, Origin, Record, RunCompleted,
+    RunStatus, SessionPhase, SessionStatus, SessionTold, ToolResult, TurnCompleted, UpdateKind,
 };
 
 /// Steps within steps that a line moves to the right for.
@@ -120,11 +120,7 @@ pub(crate) fn described(event: &Event) -> String {
         },
         Event::StructuredOutput(e) => json(&e.output),
         Event::ApprovalRequest(e) => call(&e.approval_id, &shown(e.prompt.as_str())),
-        Event::ApprovalResponse(e) => {
-            let decision = if e.approved { "approved" } else { "rejected" };
-            let reason = e.reason.as_ref().map(|reason| shown(reason.as_str()));
-            format!("{decision} {}", reason.unwrap_or_default())
-        }
+        Event::ApprovalResponse(e) => approval_response(e),
         Event::HttpCall(e) => {
             let url = shown(e.url.as_str());
             call(&e.call_id, &format!("{} {url}", shown(&e.method)))
@@ -152,6 +148,10 @@ pub(crate) fn described(event: &Event) -> String {
             shown(e.wanted.as_str()),
             shown(e.rule.as_deref().unwrap_or("denied"))
         ),
+        Event::Prompt(e) => format!("#{} {}", e.generation, shown(e.text.as_str())),
+        Event::TurnCompleted(e) => turn_completed(e),
+        Event::SessionUpdate(e) => session_update(e),
+        Event::SessionStatus(e) => session_status(e),
         Event::Custom(e) => format!(
             "{} {}",
             shown(&e.name),
@@ -159,6 +159,60 @@ pub(crate) fn described(event: &Event) -> String {
         ),
         Event::Unknown { payload, .. } => json(payload),
     }
+}
+
+fn approval_response(response: &ApprovalResponse) -> String {
+    let decision = if response.approved {
+        "approved"
+    } else {
+        "rejected"
+    };
+    let option = response.option.as_deref().map(shown);
+    let reason = response.reason.as_ref();
+    let reason = reason.map(|reason| shown(reason.as_str()));
+    let words = [Some(decision.to_owned()), option, reason];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn turn_completed(turn: &TurnCompleted) -> String {
+    let undone = if turn.undone { ", undone" } else { "" };
+    let error = turn.error.as_ref().map(|error| shown(error.as_str()));
+    format!(
+        "#{} {}{undone} in {} {}",
+        turn.generation,
+        turn.stop_reason.as_str(),
+        duration(turn.duration_micros),
+        error.unwrap_or_default()
+    )
+}
+
+fn session_update(told: &SessionTold) -> String {
+    let kind = match told.kind {
+        UpdateKind::MessageChunk => "message",
+        UpdateKind::Reasoning => "reasoning",
+        UpdateKind::Plan => "plan",
+        UpdateKind::ContextWindow => "context window",
+    };
+    let what = match (&told.text, &told.entries, told.used, told.size) {
+        (Some(text), ..) => shown(text.as_str()),
+        (None, Some(entries), ..) => json(entries),
+        (None, None, Some(used), Some(size)) => format!("{used} of {size} tokens"),
+        _ => String::new(),
+    };
+    format!("{kind} {what}")
+}
+
+fn session_status(status: &SessionStatus) -> String {
+    let word = match status.status {
+        SessionPhase::BootReady => "started",
+        SessionPhase::Ready => "ready",
+        SessionPhase::ModeChanged => "mode",
+        SessionPhase::ToolsChanged => "tools",
+        SessionPhase::Finishing => "finishing",
+    };
+    let mode = status.mcp_mode.as_deref().map(shown);
+    let tools = status.tools.as_ref().map(|tools| shown(&tools.join(", ")));
+    format!("{word} {}", mode.or(tools).unwrap_or_default())
 }
 
 fn run_completed(completed: &RunCompleted) -> String {

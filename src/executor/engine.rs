@@ -8,6 +8,8 @@ use std::time::Duration;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use super::artifact::{Artifacts, Facts};
+use super::bindings::agent::AgentPre;
+use super::bindings::agent::skillrun::skill::session;
 use super::bindings::{Skill, SkillPre};
 use super::cache::Cache;
 use super::engine_config::{PoolSize, engine_config};
@@ -202,6 +204,9 @@ impl Inner {
             World::Skill => {
                 Entry::Skill(SkillPre::new(linked).map_err(|error| LoadError::invalid(&error))?)
             }
+            World::Agent => {
+                Entry::Agent(AgentPre::new(linked).map_err(|error| LoadError::invalid(&error))?)
+            }
             World::Other => Entry::Operations(Operations::find(linked, bytes)?),
         };
         Ok(Program::new(
@@ -260,6 +265,8 @@ impl Half {
         }
         http::add_to_linker(&mut linker).map_err(failed)?;
         Skill::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .map_err(failed)?;
+        session::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(failed)?;
         let ticks = Ticks::start(engine.clone()).map_err(|error| failed(error.into()))?;
         Ok(Self {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::run_host::{Denial, GuestEvent, LogLevel, LogOrigin, RecordRefused, RunHost};
+use crate::call::SessionUpdate;
 use crate::clock::{Clock, Stopwatch};
 use crate::limits::{Budget, LimitKey, LimitReached, Limits};
 
@@ -21,6 +22,7 @@ const EVENT_OVERHEAD_BYTES: u64 = 256;
 /// The place of one thing that was waited for and is ready.
 const POLL_PLACE_BYTES: u64 = 8;
 const LOG_OVERHEAD_BYTES: u64 = 64;
+const PLAN_ENTRY_OVERHEAD_BYTES: u64 = 64;
 const LOG_FIELD_OVERHEAD_BYTES: u64 = 8;
 /// Refused calls of a run that are recorded one by one; further ones are counted. Protects the ledger,
 /// since being refused costs a guest nothing.
@@ -110,6 +112,22 @@ impl GuestRecord {
             .and_then(|()| self.budget.take(LimitKey::GuestEvents, 1))
             .map_err(|_reached| EmitError::Exhausted)?;
         self.host.emit(event).map_err(EmitError::Refused)
+    }
+
+    /// Tells whoever watches the execution something.
+    pub(crate) fn tell(&self, update: &SessionUpdate) -> Result<(), EmitError> {
+        let bytes = update_bytes(update);
+        if bytes > len_of(EVENT_BYTES_MAX) {
+            return Err(EmitError::TooLarge);
+        }
+        self.budget
+            .take(
+                LimitKey::GuestEventBytes,
+                bytes.saturating_add(EVENT_OVERHEAD_BYTES),
+            )
+            .and_then(|()| self.budget.take(LimitKey::GuestEvents, 1))
+            .map_err(|_reached| EmitError::Exhausted)?;
+        self.host.tell(update).map_err(EmitError::Refused)
     }
 
     /// Writes one log line, or counts it when there is no room for it. Fields beyond the bound of a line
@@ -265,7 +283,23 @@ pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
 }
 
 fn len(text: &str) -> u64 {
-    u64::try_from(text.len()).unwrap_or(u64::MAX)
+    len_of(text.len())
+}
+
+fn len_of(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// What an update takes of the ledger beside its line.
+fn update_bytes(update: &SessionUpdate) -> u64 {
+    match update {
+        SessionUpdate::MessageChunk { text } | SessionUpdate::Reasoning { text } => len(text),
+        SessionUpdate::Plan { entries } => entries
+            .iter()
+            .map(|entry| len(&entry.description).saturating_add(PLAN_ENTRY_OVERHEAD_BYTES))
+            .fold(0, u64::saturating_add),
+        SessionUpdate::ContextWindow { .. } => 0,
+    }
 }
 
 /// The names and ids in an event, and its content.

@@ -83,11 +83,6 @@ pub enum LoadError {
         /// The import as it stands in the component.
         import: String,
     },
-    /// The component is a long-lived agent.
-    #[error(
-        "component exports skillrun:skill/session-handler, so it is an agent: expected the world skill, which exports skillrun:skill/handler"
-    )]
-    Agent,
     /// The component is an HTTP server.
     #[error(
         "component exports wasi:http/incoming-handler and nothing else, so it is an HTTP server, which is not supported: expected the world skill, a command or functions of its own"
@@ -232,6 +227,8 @@ pub(crate) fn imports_async_files(engine: &Engine, component: &Component) -> boo
 pub(crate) enum World {
     /// It follows our world `skill`.
     Skill,
+    /// It follows our world `agent`.
+    Agent,
     /// It follows no world of ours.
     Other,
 }
@@ -269,8 +266,8 @@ pub(crate) fn check_interfaces(engine: &Engine, component: &Component) -> Result
     if let Some(handler) = exports.iter().find(|export| is(export, HANDLER)) {
         return check_version("exports", handler, handler).map(|()| World::Skill);
     }
-    if exports.iter().any(|export| is(export, SESSION_HANDLER)) {
-        return Err(LoadError::Agent);
+    if let Some(handler) = exports.iter().find(|export| is(export, SESSION_HANDLER)) {
+        return check_version("exports", handler, handler).map(|()| World::Agent);
     }
     Ok(World::Other)
 }

@@ -5,6 +5,8 @@
 //!
 //! * [`Engine`] compiles and keeps components; [`Program`] is one that is ready.
 //! * [`Program::call`] runs it in a fresh instance that shares nothing with any other.
+//! * [`Program::open_session`] makes the instance of an agent, a [`LiveSession`], which keeps its memory
+//!   between calls.
 //! * A guest's mistake is an error value that the guest can handle. A limit that is reached, a trap or
 //!   a fault of the host ends the instance with a [`Failure`] that carries an outcome code.
 
@@ -24,11 +26,13 @@ mod host;
 mod http;
 mod limiter;
 mod load_error;
+mod metered;
 mod operation;
 mod program;
 mod provided;
 mod run_clock;
 mod run_host;
+mod session;
 mod state;
 mod stdio;
 mod wasi;
@@ -44,4 +48,5 @@ pub use run_host::{
     Denial, GuestEvent, HttpCallId, HttpEnd, HttpRequest, HttpResponse, LogLevel, LogOrigin,
     RecalledHttp, RecordRefused, RunFacts, RunHost, RunTime, Unrecorded,
 };
+pub use session::{LiveSession, Returned, SessionContext};
 pub use state::Seed;

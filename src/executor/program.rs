@@ -1,30 +1,25 @@
 //! A component that is ready to run, and one call of it.
 
-use std::future::{Future, poll_fn};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use wasmtime::{Store, UpdateDeadline};
 
 use super::bindings::SkillPre;
+use super::bindings::agent::AgentPre;
 use super::engine::Ticks;
 use super::failure::{self, Failure};
 use super::files::{self, Files};
 use super::guest_record::{GuestRecord, NAME_BYTES_MAX, cut};
 use super::http::{Client, Outgoing};
+use super::metered::{spend_fuel, within_time};
 use super::operation::{OperationDescriptor, Operations, RefusedFunction};
 use super::run_host::{RunHost, Unrecorded};
-use super::state::{HANDLES_MAX, HostState, Origins, Seed};
+use super::state::{HANDLES_MAX, HostState, Invocation, Origins, Seed};
 use crate::capability::Policy;
 use crate::clock::Clock;
-use crate::limits::{Budget, LimitKey, LimitReached, Limits};
+use crate::limits::{Budget, LimitKey, Limits};
 use crate::outcome::OutcomeCode;
-
-/// How often it is looked at whether a run still waits for a person.
-const PAUSED_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A skill's component, compiled and linked. It holds no state of any run.
 pub struct Program {
@@ -41,6 +36,8 @@ pub struct Program {
 pub(crate) enum Entry {
     /// By the world `skill`, without values whose type is only known at run time.
     Skill(SkillPre<HostState>),
+    /// By the world `agent`: it is not called once, but lives.
+    Agent(AgentPre<HostState>),
     /// By the functions that it exports.
     Operations(Operations),
 }
@@ -92,6 +89,7 @@ impl Entry {
     fn engine(&self) -> &wasmtime::Engine {
         match self {
             Self::Skill(skill) => skill.engine(),
+            Self::Agent(agent) => agent.engine(),
             Self::Operations(operations) => operations.engine(),
         }
     }
@@ -117,7 +115,7 @@ impl Program {
     /// Whether its type alone says all that there is to say of it, so that its bytes are not needed again.
     pub(crate) fn is_described_by_type(&self) -> bool {
         match &self.entry {
-            Entry::Skill(_) => true,
+            Entry::Skill(_) | Entry::Agent(_) => true,
             Entry::Operations(operations) => !operations.have_docs(),
         }
     }
@@ -129,11 +127,9 @@ impl Program {
     /// # Errors
     /// Everything that is not a result, with its outcome code.
     pub async fn call(&self, call: Call) -> Result<String, Failure> {
-        if self.has_async_files {
-            files::check_no_folder(&call.policy)?;
-        }
         match &self.entry {
             Entry::Skill(skill) => self.call_skill(skill, call).await,
+            Entry::Agent(_) => Err(is_an_agent()),
             Entry::Operations(operations) => self.call_operation(operations, call).await,
         }
     }
@@ -142,18 +138,16 @@ impl Program {
         if let Some(operation) = &call.operation {
             return Err(no_operations(operation));
         }
-        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
-        let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let origins = Origins::new(call.seed, call.environment, None);
-        let mut store = self.store(&record, call.policy, files, origins, call.record_only)?;
+        let input = call.input.clone();
+        let (mut store, record) = self.prepare(call, None).await?;
         let guest = async {
             let skill = skill.instantiate_async(&mut store).await;
             let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
             let handler = skill.skillrun_skill_handler();
-            let called = handler.call_run(&mut store, &call.input).await;
+            let called = handler.call_run(&mut store, &input).await;
             called.map_err(|error| failure::from_engine(&error, &record))
         };
-        let ended = self.within_time(&record, guest).await;
+        let ended = within_time(&self.clock, &record, guest).await;
         let fuel = spend_fuel(&mut store);
         let finished = store.data_mut().finish();
         drop(store);
@@ -172,12 +166,9 @@ impl Program {
         let operation = operations.get(call.operation.as_deref())?;
         let (arguments, invocation) =
             operation.prepare(&call.input, &call.host.facts().skill_name)?;
-        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
-        let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
-        let origins = Origins::new(call.seed, call.environment, invocation);
-        let mut store = self.store(&record, call.policy, files, origins, call.record_only)?;
+        let (mut store, record) = self.prepare(call, invocation).await?;
         let guest = operations.run(&mut store, operation, &arguments, &record);
-        let ended = self.within_time(&record, guest).await;
+        let ended = within_time(&self.clock, &record, guest).await;
         let fuel = spend_fuel(&mut store);
         let finished = store.data_mut().finish();
         let stdout = store.data().captured_stdout();
@@ -188,35 +179,77 @@ impl Program {
         operation.answer(ended, &stdout?, &record)
     }
 
+    /// Whether it is an agent, which lives in a session and is not called.
+    pub fn is_agent(&self) -> bool {
+        matches!(self.entry, Entry::Agent(_))
+    }
+
+    pub(super) fn agent(&self) -> Option<&AgentPre<HostState>> {
+        match &self.entry {
+            Entry::Agent(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What stands behind the one instance of a call.
+    pub(super) async fn prepare(
+        &self,
+        call: Call,
+        invocation: Option<Invocation>,
+    ) -> Result<(Store<HostState>, Arc<GuestRecord>), Failure> {
+        if self.has_async_files {
+            files::check_no_folder(&call.policy)?;
+        }
+        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
+        let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
+        let origins = Origins::new(call.seed, call.environment, invocation);
+        let store = self.store(&record, call.policy, files, origins, call.record_only)?;
+        Ok((store, record))
+    }
+
     /// Asks the component what it is. It gets no capability and leaves no record. Of a component that
     /// follows no world nothing is run.
     ///
     /// # Errors
     /// The guest traps or meets a limit.
     pub async fn describe(&self, limits: Arc<Limits>) -> Result<Descriptor, Failure> {
-        let skill = match &self.entry {
-            Entry::Skill(skill) => skill,
-            Entry::Operations(operations) => {
-                return Ok(Descriptor {
-                    operations: operations.describe(),
-                    refused: operations.refused().to_vec(),
-                    ..Descriptor::default()
-                });
-            }
-        };
+        if let Entry::Operations(operations) = &self.entry {
+            return Ok(Descriptor {
+                operations: operations.describe(),
+                refused: operations.refused().to_vec(),
+                ..Descriptor::default()
+            });
+        }
         let host = Arc::new(Unrecorded::default());
         let budget = Arc::new(Budget::new(limits, None));
         let record = Arc::new(GuestRecord::new(host, budget, self.clock.clone()));
         let (policy, files) = (Arc::default(), Files::default());
         let mut store = self.store(&record, policy, files, Origins::default(), false)?;
         let guest = async {
-            let skill = skill.instantiate_async(&mut store).await;
-            let skill = skill.map_err(|error| failure::from_instantiation(&error, &record))?;
-            let handler = skill.skillrun_skill_handler();
-            let called = handler.call_describe(&mut store).await;
+            let called = match &self.entry {
+                Entry::Agent(agent) => {
+                    let agent = agent.instantiate_async(&mut store).await;
+                    let agent =
+                        agent.map_err(|error| failure::from_instantiation(&error, &record))?;
+                    let handler = agent.skillrun_skill_session_handler();
+                    handler.call_describe(&mut store).await
+                }
+                Entry::Skill(skill) => {
+                    let skill = skill.instantiate_async(&mut store).await;
+                    let skill =
+                        skill.map_err(|error| failure::from_instantiation(&error, &record))?;
+                    let handler = skill.skillrun_skill_handler();
+                    handler.call_describe(&mut store).await
+                }
+                Entry::Operations(_) => return Err(is_an_agent()),
+            };
             called.map_err(|error| failure::from_engine(&error, &record))
         };
-        let ended = self.within_time(&record, guest).await;
+        let ended = within_time(&self.clock, &record, guest).await;
         drop(store);
         let descriptor = ended??;
         Ok(Descriptor {
@@ -267,51 +300,14 @@ impl Program {
         });
         Ok(store)
     }
+}
 
-    /// Drives `guest` until it ends, or until its wall time or its processor time is used up.
-    async fn within_time<T>(
-        &self,
-        record: &GuestRecord,
-        guest: impl Future<Output = T>,
-    ) -> Result<T, LimitReached> {
-        let budget = record.budget();
-        budget.start(self.clock.stopwatch());
-        let mut guest = pin!(guest);
-        let started = self.clock.stopwatch();
-        let metered = poll_fn(|cx| {
-            let inside = budget.cpu_micros_inside();
-            let before = started.elapsed_micros();
-            let polled = guest.as_mut().poll(cx);
-            let taken = started.elapsed_micros().saturating_sub(before);
-            // Runs inside this one that were polled with it have noted their part themselves.
-            let noted = budget.cpu_micros_inside().saturating_sub(inside);
-            let cpu = budget.spend_cpu(taken.saturating_sub(noted));
-            match (polled, cpu) {
-                (Poll::Ready(ended), _) => Poll::Ready(Ok(ended)),
-                (Poll::Pending, Err(reached)) => Poll::Ready(Err(reached)),
-                // Where every thread computes, timers fire late; a guest that computes comes by here.
-                (Poll::Pending, Ok(())) => match budget.wall_time_left() {
-                    (Duration::ZERO, reached) => Poll::Ready(Err(reached)),
-                    _ => Poll::Pending,
-                },
-            }
-        });
-        let mut metered = pin!(metered);
-        loop {
-            let (left, reached) = budget.wall_time_left();
-            if left.is_zero() {
-                return Err(reached);
-            }
-            // While a person is waited for, none of what is left goes by.
-            let look_again = if budget.is_paused() {
-                left.max(PAUSED_LOOK_INTERVAL)
-            } else {
-                left
-            };
-            if let Ok(ended) = tokio::time::timeout(look_again, metered.as_mut()).await {
-                return ended;
-            }
-        }
+/// An agent was called as if it were a skill.
+fn is_an_agent() -> Failure {
+    let message = "the component is an agent: it is launched and prompted, and cannot be called";
+    Failure {
+        hint: Some("skillrun agent chat talks to it".to_owned()),
+        ..Failure::new(OutcomeCode::LoadError, message)
     }
 }
 
@@ -323,10 +319,4 @@ fn no_operations(named: &str) -> Failure {
         hint: Some("name the skill alone".to_owned()),
         ..Failure::new(OutcomeCode::NotFound, message)
     }
-}
-
-/// Notes the instructions that were executed, for the run and for those that it is inside of.
-fn spend_fuel(store: &mut Store<HostState>) -> Result<(), LimitReached> {
-    let left = store.get_fuel().unwrap_or(0);
-    store.data_mut().spend_fuel(left)
 }

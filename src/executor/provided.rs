@@ -4,7 +4,8 @@ use futures_util::future::BoxFuture;
 
 use super::run_host::RecordRefused;
 use crate::call::{
-    Decision, ModelChunk, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition,
+    Decision, ModelChunk, ModelRequest, ModelResponse, PermissionRequest, Question, ToolAnswer,
+    ToolDefinition,
 };
 use crate::limits::LimitReached;
 
@@ -66,6 +67,9 @@ pub trait Provided: Send + Sync {
 
     /// Asks a person and waits for the decision.
     fn ask_approval(&self, question: Question) -> Answer<'_, Decision>;
+
+    /// Asks whoever watches the execution to choose, waits, and gives the id of what was chosen.
+    fn ask_permission(&self, request: PermissionRequest) -> Answer<'_, String>;
 
     /// Hands work to another skill and waits for its result, as JSON text.
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String>;

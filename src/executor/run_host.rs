@@ -7,7 +7,8 @@ use futures_util::future::BoxFuture;
 
 use super::provided::{Answer, CallError, ModelAnswer, Provided};
 use crate::call::{
-    Decision, Effect, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition,
+    Decision, Effect, ModelRequest, ModelResponse, PermissionRequest, Question, SessionUpdate,
+    ToolAnswer, ToolDefinition,
 };
 use crate::clock::Timestamp;
 use crate::limits::LimitReached;
@@ -229,6 +230,12 @@ pub trait RunHost: Send + Sync {
     /// The event is refused, or the record cannot be written.
     fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused>;
 
+    /// Records what an agent tells whoever watches it.
+    ///
+    /// # Errors
+    /// The run is no execution, or the record cannot be written.
+    fn tell(&self, update: &SessionUpdate) -> Result<(), RecordRefused>;
+
     /// Records one log line.
     ///
     /// # Errors
@@ -340,6 +347,10 @@ impl Provided for Unrecorded {
         nobody("approval".to_owned(), &question.prompt)
     }
 
+    fn ask_permission(&self, request: PermissionRequest) -> Answer<'_, String> {
+        nobody("approval".to_owned(), &request.title)
+    }
+
     fn call_skill<'a>(&'a self, skill: &'a str, _input: &'a str) -> Answer<'a, String> {
         nobody(format!("skill:{skill}"), skill)
     }
@@ -379,6 +390,10 @@ impl RunHost for Unrecorded {
     }
 
     fn emit(&self, _event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
+        Err(RecordRefused::Unavailable)
+    }
+
+    fn tell(&self, _update: &SessionUpdate) -> Result<(), RecordRefused> {
         Err(RecordRefused::Unavailable)
     }
 

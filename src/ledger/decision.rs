@@ -21,6 +21,7 @@ use super::reader::{Entry, Position};
 use super::scan::is_of_the_original_system;
 use super::state::{Phase, State};
 use super::store::Store;
+use crate::call::PermissionOption;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 
@@ -48,6 +49,9 @@ pub struct ApprovalDecision {
     pub reason: String,
     /// Who decided.
     pub source: ApprovalSource,
+    /// The id of what was chosen, where there is a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
 }
 
 impl From<ApprovalResponse> for ApprovalDecision {
@@ -56,6 +60,7 @@ impl From<ApprovalResponse> for ApprovalDecision {
             approved: response.approved,
             reason: response.reason.unwrap_or_default().as_str().to_owned(),
             source: response.source,
+            option: response.option,
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct Gate {
     pub asked_at: Timestamp,
     /// Seconds from then until nobody has to answer any more.
     pub timeout_seconds: u64,
+    /// What is to be chosen from, where it takes more than yes or no.
+    pub options: Vec<PermissionOption>,
     /// What was decided, once it was.
     pub decision: Option<ApprovalDecision>,
 }
@@ -121,6 +128,16 @@ pub enum DecideError {
         run_id: RunId,
         /// The question.
         approval_id: String,
+    },
+    /// Yes does not say which, or what was chosen is no choice.
+    #[error("approval {approval_id} is answered with one of {}: found {}", options.join(", "), option.as_deref().unwrap_or("none"))]
+    NoSuchOption {
+        /// The question.
+        approval_id: String,
+        /// What was chosen, cut after 80 characters.
+        option: Option<String>,
+        /// What there is to choose from; empty for a question that is answered with yes or no.
+        options: Vec<String>,
     },
     /// The reason is longer than one may be.
     #[error("reason has {bytes} bytes: expected at most {REASON_BYTES_MAX}")]
@@ -240,6 +257,7 @@ impl Store {
                 approval_id,
             });
         }
+        check_option(&gate, decision)?;
         let filed = self.file(run_id, &approval_id, &gate.binding, decision)?;
         if let Some(first) = filed {
             return Err(DecideError::Decided { approval_id, first });
@@ -327,7 +345,7 @@ impl Store {
             let Some((run_id, number)) = name.split_once(MARK) else {
                 continue;
             };
-            let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+            let is_whole = number.chars().all(is_of_number);
             if let (true, Ok(run_id)) = (is_whole, run_id.parse()) {
                 decisions.insert((run_id, format!("{ID_PREFIX}{number}")));
             }
@@ -360,8 +378,13 @@ pub(crate) fn binding(
 
 /// The file name of a decision. An id that is not made of what a name may hold has none of its own.
 fn file_name(run_id: &RunId, approval_id: &str) -> String {
-    let number: String = approval_id.chars().filter(char::is_ascii_digit).collect();
+    let number: String = approval_id.chars().filter(|c| is_of_number(*c)).collect();
     format!("{}{number}", prefix(run_id))
+}
+
+/// What the number of a question is made of: in an execution it is that of the turn, a point, and its own.
+fn is_of_number(character: char) -> bool {
+    character.is_ascii_digit() || character == '.'
 }
 
 impl Gate {
@@ -374,9 +397,31 @@ impl Gate {
             binding: request.binding.unwrap_or_default(),
             asked_at,
             timeout_seconds: request.timeout_seconds,
+            options: request.options,
             decision: None,
         }
     }
+}
+
+/// Whether what was chosen is there, and something was where it has to be.
+fn check_option(gate: &Gate, decision: &ApprovalDecision) -> Result<(), DecideError> {
+    let fits = match &decision.option {
+        Some(chosen) => decision.approved && gate.options.iter().any(|option| option.id == *chosen),
+        None => gate.options.is_empty() || !decision.approved,
+    };
+    let refused = || DecideError::NoSuchOption {
+        approval_id: gate.approval_id.clone(),
+        option: decision
+            .option
+            .as_ref()
+            .map(|option| option.chars().take(80).collect()),
+        options: gate
+            .options
+            .iter()
+            .map(|option| option.id.clone())
+            .collect(),
+    };
+    fits.then_some(()).ok_or_else(refused)
 }
 
 fn choose(

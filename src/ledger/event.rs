@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::json::{BlobRef, Json, Text};
 use super::payload::{
     ApprovalRequest, ApprovalResponse, Custom, Denied, ErrorReport, HttpCall, HttpResult, LlmCall,
-    LlmChunk, Log, NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted, StructuredOutput,
-    Timer, ToolCall, ToolResult,
+    LlmChunk, Log, NodeEnter, NodeExit, Prompt, RunCompleted, RunResumed, RunStarted,
+    SessionStatus, SessionTold, StructuredOutput, Timer, ToolCall, ToolResult, TurnCompleted,
 };
 
 /// Who says that an event happened.
@@ -188,7 +188,7 @@ events! {
     /// A run that was cut off goes on.
     RunResumed(RunResumed) = "run_resumed", guest: false, large: [];
     /// The last event of a run, or of the part of it before a `run_resumed`.
-    RunCompleted(RunCompleted) = "run_completed", guest: false, large: [output, error];
+    RunCompleted(RunCompleted) = "run_completed", guest: false, large: [output, error, stop_reason];
     /// A step begins.
     NodeEnter(NodeEnter) = "node_enter", guest: true, large: [];
     /// A step ended.
@@ -219,6 +219,14 @@ events! {
     Error(ErrorReport) = "error", guest: true, large: [message];
     /// The effective policy refused something.
     Denied(Denied) = "denied", guest: false, large: [wanted];
+    /// A turn of an execution begins.
+    Prompt(Prompt) = "prompt", guest: false, large: [text];
+    /// A turn of an execution ended.
+    TurnCompleted(TurnCompleted) = "turn_completed", guest: false, large: [error];
+    /// An agent tells something to whoever watches.
+    SessionUpdate(SessionTold) = "session_update", guest: true, large: [text, entries];
+    /// An execution came to another state, or to other tools.
+    SessionStatus(SessionStatus) = "session_status", guest: false, large: [];
     /// Something that has no type of its own.
     Custom(Custom) = "custom", guest: true, large: [data];
 }

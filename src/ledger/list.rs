@@ -23,12 +23,23 @@ pub struct RunQuery {
     pub skill: Option<String>,
     /// Runs that this one asked for.
     pub parent_run_id: Option<RunId>,
+    /// Runs of agents, of one session or of any.
+    pub session: Option<OfSession>,
     /// Runs that started then or later.
     pub since: Option<Timestamp>,
     /// Runs after the last one of an earlier page.
     pub after: Option<Cursor>,
     /// How many runs at most; more than [`LIST_RUNS_MAX`] counts as that.
     pub limit: usize,
+}
+
+/// Which executions are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OfSession {
+    /// All that there are.
+    Any,
+    /// Those of this session.
+    One(String),
 }
 
 /// The skill, of what a run was asked for: no name of a skill has a dot in it, and behind one stands the
@@ -54,11 +65,20 @@ impl RunQuery {
         }
     }
 
+    fn wants_session(&self, run: &Summary) -> bool {
+        match &self.session {
+            None => true,
+            Some(OfSession::Any) => run.session_id.is_some(),
+            Some(OfSession::One(wanted)) => run.session_id.as_ref() == Some(wanted),
+        }
+    }
+
     /// Whether the run fulfils every condition but those on its place in the list.
     pub(super) fn wants(&self, run: &Summary) -> bool {
         self.state.is_none_or(|state| state == run.state)
             && (!self.may_go_on || run.state.may_go_on())
             && self.wants_skill(run)
+            && self.wants_session(run)
             && (self.parent_run_id.is_none() || run.parent_run_id == self.parent_run_id)
     }
 }

@@ -69,12 +69,13 @@ pub use self::explain::{Cause, Explanation, Setting};
 pub use self::export::ExportError;
 pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
-pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, RunQuery};
+pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, OfSession, RunQuery};
 pub use self::payload::{
     ApprovalRequest, ApprovalResponse, ApprovalSource, CallFailure, CallKind, CallPhase, Custom,
     Denied, Effect, ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel,
-    LogStream, NodeEnter, NodeExit, ResumeReason, RunCompleted, RunOrigin, RunResumed, RunStarted,
-    RunStatus, StructuredOutput, Timer, ToolCall, ToolResult,
+    LogStream, NodeEnter, NodeExit, Prompt, ResumeReason, RunCompleted, RunOrigin, RunResumed,
+    RunStarted, RunStatus, SessionFacts, SessionPhase, SessionStatus, SessionTold,
+    StructuredOutput, Timer, ToolCall, ToolResult, TurnCompleted, UpdateKind,
 };
 pub use self::pending::{Pending, PendingQuery};
 pub use self::prune::{PruneReport, Retention};
@@ -82,8 +83,8 @@ pub use self::reader::{Entry, Follower, PAGE_LINES_MAX, Page, Position};
 pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;
 pub use self::redact::RedactError;
-pub(crate) use self::replay::shown_now;
 pub use self::replay::{Difference, Part, Place, Recalled, Recorded, RecordedCall, record_file};
+pub(crate) use self::replay::{prompt_id, shown_now};
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
 pub use self::statistics::StoreStatistics;

@@ -4,6 +4,7 @@
 //! ledgers can be read; a writer of today sets them. An absent optional field is left out of the line.
 
 mod call;
+mod session;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,13 @@ pub use call::{
     StructuredOutput, ToolCall, ToolResult,
 };
 
+pub use session::{
+    Prompt, SessionFacts, SessionPhase, SessionStatus, SessionTold, TurnCompleted, UpdateKind,
+};
+
 use super::digest::Digest;
 use super::json::{Json, Text, present};
+use crate::call::PermissionOption;
 use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
@@ -98,6 +104,8 @@ pub enum ApprovalSource {
     Timeout,
     /// A rule did.
     Auto,
+    /// Nobody: the turn in which it was asked was cancelled, or its execution stopped.
+    Cancelled,
 }
 
 /// The newest line of a ledger: with it at hand, a ledger that lost its end is found out.
@@ -165,6 +173,9 @@ pub struct RunStarted {
     /// What an acknowledged append promises. The store sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
+    /// Which execution the run is, when it is that of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionFacts>>,
 }
 
 /// The run that a guest takes its run for, which is a repetition of that one's beginning.
@@ -218,6 +229,9 @@ pub struct RunResumed {
     /// Whether the caller said that it does not record its part of the trace.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trace_unsampled: bool,
+    /// Which execution this part of the run is, when it is that of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionFacts>>,
 }
 
 /// The last event of a run, or of the part of it before a `run_resumed`.
@@ -253,6 +267,12 @@ pub struct RunCompleted {
     /// Microseconds of the run, or of this part of it, from admission on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_micros: Option<u64>,
+    /// Why an execution was stopped, in the words of whoever did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<Text>,
+    /// The status with which an agent ended itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
 }
 
 impl RunCompleted {
@@ -268,6 +288,8 @@ impl RunCompleted {
             limit: None,
             queued_micros: None,
             duration_micros: None,
+            stop_reason: None,
+            exit_code: None,
         }
     }
 }
@@ -321,6 +343,9 @@ pub struct ApprovalRequest {
     /// Seconds until a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn_at_seconds: Option<u64>,
+    /// What is to be chosen from, where it takes more than yes or no.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<PermissionOption>,
 }
 
 /// What was decided.
@@ -336,6 +361,9 @@ pub struct ApprovalResponse {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
+    /// The id of what was chosen, where there was a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
     /// Who decided.
     pub source: ApprovalSource,
     /// Microseconds from question to answer.

@@ -13,7 +13,9 @@ use super::event::{Event, Origin};
 use super::json::{Json, JsonError};
 use super::payload::{
     ApprovalSource, CallFailure, CallKind, CallPhase, Effect, LogLevel, LogStream, RunStatus,
+    SessionPhase, UpdateKind,
 };
+use crate::call::TurnStop;
 use crate::config::{Durability, SECRET_BYTES_MIN as VALUE_BYTES_MIN};
 use crate::outcome::OutcomeCode;
 
@@ -298,9 +300,12 @@ fn closed_words() -> Vec<String> {
             Some(text.trim_matches('"').to_owned())
         })
     }
-    use ApprovalSource::{Api, Auto, Cli, Mcp, Timeout, Web};
+    use ApprovalSource::{Api, Auto, Cancelled as NobodyCancelled, Cli, Mcp, Timeout, Web};
     use LogLevel::{Critical, Debug, Error, Info, Trace, Warn};
     use RunStatus::{Cancelled, Error as Failed, Interrupted, Ok, Suspended};
+    use SessionPhase::{BootReady, Finishing, ModeChanged, Ready, ToolsChanged};
+    use TurnStop::{Cancelled as TurnCancelled, EndTurn, Error as TurnFailed, Refusal, TokenLimit};
+    use UpdateKind::{ContextWindow, MessageChunk, Plan, Reasoning};
     spelled(&[Ok, Failed, Cancelled, Suspended, Interrupted])
         .chain(spelled(&[Effect::Read, Effect::Idempotent, Effect::Write]))
         .chain(spelled(&[Trace, Debug, Info, Warn, Error, Critical]))
@@ -308,9 +313,32 @@ fn closed_words() -> Vec<String> {
         .chain(spelled(&[CallPhase::Call, CallPhase::Result]))
         .chain(spelled(&[CallKind::Tool, CallKind::Skill]))
         .chain(CallFailure::KINDS.map(str::to_owned))
-        .chain(spelled(&[Cli, Web, Mcp, Api, Timeout, Auto]))
+        .chain(spelled(&[
+            Cli,
+            Web,
+            Mcp,
+            Api,
+            Timeout,
+            Auto,
+            NobodyCancelled,
+        ]))
         .chain(spelled(&[Durability::Sync, Durability::Relaxed]))
         .chain(spelled(&[Origin::Host, Origin::Guest]))
+        .chain(spelled(&[
+            BootReady,
+            Ready,
+            ModeChanged,
+            ToolsChanged,
+            Finishing,
+        ]))
+        .chain(spelled(&[
+            EndTurn,
+            TokenLimit,
+            Refusal,
+            TurnCancelled,
+            TurnFailed,
+        ]))
+        .chain(spelled(&[MessageChunk, Reasoning, Plan, ContextWindow]))
         .collect()
 }
 

@@ -23,7 +23,7 @@ use super::error::{Damage, StoreError};
 use super::event::{Event, Origin};
 use super::line::Record;
 use super::payload::{
-    CallPhase, LlmCall, ResumeReason, RunCompleted, RunResumed, RunStarted, Timer,
+    CallPhase, LlmCall, ResumeReason, RunCompleted, RunResumed, RunStarted, SessionPhase, Timer,
 };
 use super::reader::Lines;
 use super::recorder::Shelf;
@@ -135,6 +135,14 @@ pub(super) struct RecordIndex {
     has_ended: bool,
     /// The call of a model that has its answer, whose value would be the next of its kind.
     answered: Option<Box<str>>,
+    /// Where the turn began that goes on, if one does.
+    turn: Option<Place>,
+    /// The number of the newest prompt; 0 before the first.
+    generation: u64,
+    /// The prompts of turns that were not undone.
+    prompts: Vec<(u64, Place)>,
+    /// Where the agent was told to end, if it was.
+    finishing: Option<Place>,
 }
 
 impl RecordIndex {
@@ -161,7 +169,13 @@ impl RecordIndex {
                 reason,
                 wall_time_ms,
                 ..
-            }) => self.part(place, record.time, *wall_time_ms, Some(*reason)),
+            }) => {
+                // The end of an execution that goes on was none.
+                if let Some(finishing) = self.finishing.take() {
+                    self.undo_from(finishing);
+                }
+                self.part(place, record.time, *wall_time_ms, Some(*reason));
+            }
             Event::RunCompleted(_) => self.completed = Some(place),
             Event::ToolCall(call) => self.call(&call.call_id, place),
             Event::ToolResult(result) => self.result(&result.call_id, place),
@@ -199,6 +213,27 @@ impl RecordIndex {
             },
             Event::Timer(_) => self.step(place),
             Event::Log(log) if log.dropped.is_some() => self.step(place),
+            _ => self.note_turn(event, place),
+        }
+    }
+
+    /// Notes where the turns of an execution begin and end.
+    fn note_turn(&mut self, event: &Event, place: Place) {
+        match event {
+            Event::Prompt(prompt) => self.prompt(prompt.generation, place),
+            Event::SessionStatus(status) if status.status == SessionPhase::Finishing => {
+                self.finishing = Some(place);
+            }
+            Event::TurnCompleted(turn) if turn.undone => {
+                if let Some(turn) = self.turn.take() {
+                    self.prompts.pop();
+                    self.undo_from(turn);
+                }
+            }
+            Event::TurnCompleted(_) => {
+                self.turn = None;
+                self.step(place);
+            }
             _ => {}
         }
     }
@@ -244,6 +279,29 @@ impl RecordIndex {
     fn result(&mut self, id: &str, place: Place) {
         self.known(id, place).result = Some(place);
     }
+
+    /// A prompt is what the guest is told when it asks for the next one.
+    fn prompt(&mut self, generation: u64, place: Place) {
+        let id = prompt_id(generation);
+        self.call(&id, place);
+        self.result(&id, place);
+        self.turn = Some(place);
+        self.generation = generation;
+        self.prompts.push((generation, place));
+    }
+
+    /// Takes out what is known from there on: for the guest it never was.
+    fn undo_from(&mut self, place: Place) {
+        self.calls.retain(|_, call| call.first_seq < place.seq);
+        self.steps.retain(|step| step.seq < place.seq);
+        self.act_seq = self.act_seq.min(place.seq);
+        self.answered = None;
+    }
+}
+
+/// The id under which a prompt is found among the calls.
+pub(crate) fn prompt_id(generation: u64) -> String {
+    format!("prompt#{generation}")
 }
 
 impl Recorded {
@@ -330,6 +388,18 @@ impl Recorded {
     /// The call of that id.
     pub fn call(&self, id: &str) -> Option<&RecordedCall> {
         self.index.calls.get(id)
+    }
+
+    /// The number of the newest prompt of an execution, and whether its turn was cut off; 0 before the first.
+    pub fn newest_prompt(&self) -> (u64, bool) {
+        (self.index.generation, self.index.turn.is_some())
+    }
+
+    /// The first prompt after that of this number, turns that were undone apart.
+    pub fn prompt_after(&self, generation: u64) -> Option<(u64, Place)> {
+        let prompts = &self.index.prompts;
+        let next = prompts.partition_point(|(number, _)| *number <= generation);
+        prompts.get(next).copied()
     }
 
     /// Every call, in no order.

@@ -53,6 +53,8 @@ pub struct Summary {
     pub flavor: Option<String>,
     /// The run that asked for this one.
     pub parent_run_id: Option<RunId>,
+    /// The session that it serves, when it is the run of an agent.
+    pub session_id: Option<String>,
     /// When the first event was recorded.
     pub started_at: Option<Timestamp>,
     /// When the last event was recorded, if that was the end.
@@ -144,6 +146,7 @@ impl Summary {
             skill: None,
             flavor: None,
             parent_run_id: None,
+            session_id: None,
             started_at: None,
             ended_at: None,
             code: None,
@@ -188,12 +191,14 @@ impl Summary {
             skill,
             flavor,
             parent_run_id,
+            session,
             ..
         }) = record.event()
         {
             self.skill = Some(skill);
             self.flavor = flavor;
             self.parent_run_id = parent_run_id;
+            self.session_id = session.map(|session| session.session_id);
         }
     }
 

@@ -311,6 +311,17 @@ impl Budget {
         self.pauses().open > 0
     }
 
+    /// Lets the wall time and the processor time begin anew, for the next turn of an execution. Those of runs
+    /// above it go on.
+    pub fn begin_turn(&self) {
+        let elapsed = self.elapsed();
+        let mut pauses = self.pauses();
+        pauses.over = elapsed;
+        pauses.since = elapsed;
+        drop(pauses);
+        self.cpu_micros.store(0, Ordering::Relaxed);
+    }
+
     /// Starts the wall time. Later calls change nothing.
     pub fn start(&self, stopwatch: Stopwatch) {
         self.started.get_or_init(|| stopwatch);

@@ -150,6 +150,11 @@ impl Admission {
 }
 
 impl Admission {
+    /// Admission of what takes no place here.
+    pub(super) fn outside() -> Ticket {
+        Ticket::Admitted(Place::Outer(None))
+    }
+
     /// A place for a run that had one before, however many wait.
     pub(super) fn ask_again(&self) -> Ticket {
         match Arc::clone(&self.places).try_acquire_owned() {

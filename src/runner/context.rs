@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Runner;
 use super::executor::RunProfile;
 use super::replay::{Halt, Replay};
+use super::session::Session;
 use crate::clock::Timestamp;
 use crate::executor::Seed;
 use crate::id::RunId;
@@ -33,11 +34,16 @@ struct Inner {
     beginning: Beginning,
     /// How often the run had been cut off when this part of it began.
     part: u64,
-    /// Why the run stops in the middle of its record, once it does.
-    halt: OnceLock<Halt>,
-    halted: CancellationToken,
+    halting: Arc<Halting>,
     /// Below the caller's own, so that ending this run ends no other of the same caller.
     cancellation: CancellationToken,
+}
+
+/// Why a run stops in the middle of its record, once it does.
+#[derive(Default)]
+struct Halting {
+    reason: OnceLock<Halt>,
+    halted: CancellationToken,
 }
 
 /// How a run begins, or goes on.
@@ -53,6 +59,8 @@ pub(super) struct Beginning {
     pub(super) deadline: Duration,
     /// What is on record of it already.
     pub(super) replay: Option<Replay>,
+    /// The execution that it is.
+    pub(super) session: Option<Session>,
 }
 
 /// A context that may be gone: it keeps no ledger open.
@@ -87,9 +95,54 @@ impl RunContext {
             caller,
             profile,
             beginning,
-            halt: OnceLock::new(),
-            halted: CancellationToken::new(),
+            halting: Arc::default(),
         }))
+    }
+
+    /// The same run for an instance that takes the place of another one, which is done again from this record.
+    /// What it may use begins anew, since it uses it anew.
+    pub(super) fn remade(&self, replay: Replay) -> Self {
+        let Inner {
+            runner,
+            recorder,
+            caller,
+            profile,
+            budget: _,
+            beginning,
+            part,
+            halting,
+            cancellation,
+        } = &*self.0;
+        let limits = Arc::clone(&profile.limits);
+        Self(Arc::new(Inner {
+            budget: Arc::new(Budget::new(limits, caller.budget.clone())),
+            beginning: Beginning {
+                seed: beginning.seed,
+                origin: beginning.origin.clone(),
+                began_at: beginning.began_at,
+                wall_time: beginning.wall_time,
+                deadline: beginning.deadline,
+                replay: Some(replay),
+                session: beginning.session.clone(),
+            },
+            part: *part,
+            runner: runner.clone(),
+            recorder: recorder.clone(),
+            caller: caller.clone(),
+            profile: profile.clone(),
+            halting: Arc::clone(halting),
+            cancellation: cancellation.clone(),
+        }))
+    }
+
+    /// The execution that the run is, if it is one that goes on.
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.0.beginning.session.as_ref()
+    }
+
+    /// Whether the run is that of an agent, going on or done again.
+    pub(super) fn is_execution(&self) -> bool {
+        self.session().is_some()
     }
 
     /// The run in scope, if there is one: inside [`super::Executor::call_tool`] and whatever it awaits
@@ -205,18 +258,18 @@ impl RunContext {
 
     /// Stops the run where it is. The first reason counts.
     pub(super) fn halt(&self, halt: Halt) {
-        let _the_first_reason_counts = self.0.halt.set(halt);
-        self.0.halted.cancel();
+        let _the_first_reason_counts = self.0.halting.reason.set(halt);
+        self.0.halting.halted.cancel();
     }
 
     /// Why the run was stopped, if it was.
     pub(super) fn halt_reason(&self) -> Option<Halt> {
-        self.0.halt.get().cloned()
+        self.0.halting.reason.get().cloned()
     }
 
     /// Waits until the run is stopped.
     pub(super) async fn halted(&self) {
-        self.0.halted.cancelled().await;
+        self.0.halting.halted.cancelled().await;
     }
 
     /// What the guest's random numbers are made from.

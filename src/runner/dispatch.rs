@@ -16,6 +16,7 @@ use super::executor::Executor;
 use super::json_object::JsonObject;
 use super::live::LivePart;
 use super::resume::ResumeOptions;
+use super::session::Session;
 use super::suspend::Woken;
 use super::terminal::{Ended, Opened, Terminal};
 use crate::clock::{Stopwatch, Timestamp};
@@ -105,6 +106,13 @@ impl Dispatch {
             Some(halt) if !matches!(ended, Ended::Cancelled) => Ended::Halted(halt),
             _ => ended,
         };
+        let session = cx.session().cloned();
+        let stop_reason = session.as_ref().and_then(Session::finish_reason);
+        let ended = match ended {
+            // It was stopped, and whatever its agent did then changes nothing of that.
+            Ended::Answered(_) | Ended::Failed(_) if stop_reason.is_some() => Ended::Cancelled,
+            ended => ended,
+        };
         match &ended {
             // Runs inside this one see the shutdown themselves, and are interrupted like it.
             Ended::Interrupted | Ended::Halted(_) => drop(runs_inside.disarm()),
@@ -117,13 +125,16 @@ impl Dispatch {
             0
         };
         let duration_micros = asked_micros.saturating_sub(queued_micros);
-        let terminal = Terminal::of(
+        let mut terminal = Terminal::of(
             cx.run_id(),
             ended,
             &cx.profile().policy,
             queued_micros,
             duration_micros,
         );
+        if let Some(session) = session {
+            terminal.of_execution(stop_reason, session.exit_code());
+        }
         opened.close(cx.recorder(), terminal, started_at).await
     }
 }

@@ -167,6 +167,18 @@ pub enum ResumeError {
         /// The capabilities.
         grants: Vec<String>,
     },
+    /// The run is an execution of an agent, which nobody goes on with but who launches it again.
+    #[error("run {run_id} is an execution of an agent: it is launched again, and not resumed")]
+    IsExecution {
+        /// The run.
+        run_id: RunId,
+    },
+    /// The run is no execution of an agent, and is not launched.
+    #[error("run {run_id} is no execution of an agent: it is resumed, and not launched again")]
+    NoExecution {
+        /// The run.
+        run_id: RunId,
+    },
     /// There is no such step and no such call.
     #[error("run {run_id} has no step and no call {node:?}")]
     NoSuchNode {
@@ -192,9 +204,11 @@ impl ResumeError {
                 source: StoreError::Locked { .. },
                 ..
             } => OutcomeCode::Busy,
-            Self::Ledger { .. } | Self::NotRecorded { .. } | Self::NotRepeated { .. } => {
-                OutcomeCode::Internal
-            }
+            Self::Ledger { .. }
+            | Self::NotRecorded { .. }
+            | Self::NotRepeated { .. }
+            | Self::IsExecution { .. }
+            | Self::NoExecution { .. } => OutcomeCode::Internal,
         }
     }
 
@@ -219,6 +233,12 @@ impl ResumeError {
                 let flag = |grant: &String| format!("--grant '{}'", grant.replace('\'', r"'\''"));
                 let flags: Vec<_> = grants.iter().map(flag).collect();
                 format!("resume it with {}", flags.join(" "))
+            }
+            Self::IsExecution { run_id } => {
+                format!("skillrun agent launch --prior-session {run_id} takes it up")
+            }
+            Self::NoExecution { run_id } => {
+                format!("skillrun runs resume {run_id} goes on with it")
             }
             Self::NoSuchNode { run_id, .. } => {
                 format!("skillrun runs inspect {run_id} shows its steps and calls")

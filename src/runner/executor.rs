@@ -138,6 +138,18 @@ pub enum ExecutorError {
         /// The name.
         name: String,
     },
+    /// The component is an agent, and was called as if it were a skill.
+    #[error("skill {name:?} is an agent: it is launched and prompted, and cannot be run")]
+    IsAgent {
+        /// The name.
+        name: String,
+    },
+    /// The component is no agent, and was launched as if it were one.
+    #[error("skill {name:?} is no agent: it is run, and cannot be launched")]
+    NoAgent {
+        /// The name.
+        name: String,
+    },
     /// The component cannot be loaded.
     #[error("cannot load skill {name:?}: {reason}")]
     Load {
@@ -174,9 +186,11 @@ impl ExecutorError {
     pub fn code(&self) -> OutcomeCode {
         match self {
             Self::NotFound { .. } => OutcomeCode::NotFound,
-            Self::PromptOnly { .. } | Self::Disabled { .. } | Self::Load { .. } => {
-                OutcomeCode::LoadError
-            }
+            Self::PromptOnly { .. }
+            | Self::Disabled { .. }
+            | Self::IsAgent { .. }
+            | Self::NoAgent { .. }
+            | Self::Load { .. } => OutcomeCode::LoadError,
             Self::InvalidInput { .. } => OutcomeCode::InvalidInput,
             Self::InvalidOutput { .. } => OutcomeCode::InvalidOutput,
             Self::Failed(failure) => failure.code,
@@ -199,6 +213,8 @@ impl ExecutorError {
                 None => "skillrun skills list shows the skills there are".to_owned(),
             }),
             Self::PromptOnly { .. } => None,
+            Self::IsAgent { name } => Some(format!("skillrun agent chat {name} talks to it")),
+            Self::NoAgent { name } => Some(format!("skillrun run {name} runs it")),
             Self::Disabled { name } => Some(format!("skillrun skills enable {name}")),
             Self::Load { hint, .. } => hint.clone(),
             Self::InvalidInput { name, .. } => {

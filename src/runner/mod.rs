@@ -18,6 +18,7 @@ mod protected;
 mod recovery;
 mod replay;
 mod resume;
+mod session;
 mod skill_executor;
 mod statistics;
 mod suspend;
@@ -44,6 +45,10 @@ pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
 pub use recovery::{NotRestarted, Recovered};
 pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};
 pub use resume::ResumeOptions;
+pub use session::{
+    GRACE_DEFAULT, PromptRefused, Session, SessionObserver, SessionOptions, SessionSignal,
+    ToolSurface, TurnEnd, WORKSPACE_GUEST_PATH,
+};
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use statistics::RunnerStatistics;
 pub use suspend::Gate;
@@ -101,6 +106,9 @@ pub struct StartOptions {
     pub terms: Terms,
     /// Bounds the call as a whole, loading included and waiting for admission not.
     pub deadline: Duration,
+    /// The execution that the run is, for an agent. Whoever launches it bounds how many there are: it waits for
+    /// no place among the runs, and takes none.
+    pub session: Option<Session>,
 }
 
 impl StartOptions {
@@ -113,6 +121,7 @@ impl StartOptions {
             run_id: None,
             terms: Terms::default(),
             deadline: DEADLINE_DEFAULT,
+            session: None,
         }
     }
 }
@@ -340,7 +349,11 @@ impl Runner {
         let executor = self.executor();
         let profile = executor.profile(&options.skill, &options.terms)?;
         let caller = caller.of_one_run().traced(None);
-        let ticket = self.admit(&caller, &profile, Admit::IfThereIsRoom)?;
+        let admit = match &options.session {
+            None => Admit::IfThereIsRoom,
+            Some(_) => Admit::Outside,
+        };
+        let ticket = self.admit(&caller, &profile, admit)?;
         let mut seed = Seed::default();
         rand::rng().fill_bytes(&mut seed);
         let started = run_started(&caller, &options, &profile, &seed);
@@ -367,6 +380,7 @@ impl Runner {
                 wall_time,
                 deadline: options.deadline,
                 replay: None,
+                session: options.session.clone(),
             },
         );
         Ok(Dispatch {
@@ -380,6 +394,7 @@ impl Runner {
                 skill: Some(options.skill.clone()),
                 terms: options.terms,
                 deadline: options.deadline,
+                session: options.session,
                 ..ResumeOptions::default()
             },
             skill: options.skill,
@@ -397,6 +412,8 @@ enum Admit {
     IfThereIsRoom,
     /// Never: it was there before.
     Always,
+    /// Never: somebody else sees to how many there are.
+    Outside,
 }
 
 impl Runner {
@@ -416,6 +433,9 @@ impl Runner {
             }));
         }
         let admission = &self.0.admission;
+        if admit == Admit::Outside {
+            return Ok(Admission::outside());
+        }
         if admit == Admit::Always && caller.depth() == 0 {
             return Ok(admission.ask_again());
         }
@@ -452,6 +472,10 @@ fn run_started(
         environment: recorded_environment(profile),
         wall_time_ms: Some(wall_time_ms(caller, profile)),
         seed: Some(hex(seed)),
+        session: options
+            .session
+            .as_ref()
+            .map(|session| Box::new(session.facts().clone())),
         ..RunStarted::default()
     }
 }

@@ -51,6 +51,9 @@ pub enum NotRestarted {
     /// The run that it is inside of goes on no more, so that nobody waits for it.
     #[error("run {0}, which it is inside of, goes on no more")]
     Orphaned(RunId),
+    /// It is an execution of an agent, which waits for who launches it again.
+    #[error("it is an execution of an agent, which goes on when it is launched again")]
+    Execution,
     /// It cannot be taken up.
     #[error("cannot take it up")]
     Refused(#[source] Box<RunError>),
@@ -116,6 +119,9 @@ impl Runner {
         };
         let store = self.store();
         let summary = store.summary(run_id).map_err(read)?;
+        if summary.session_id.is_some() {
+            return Err(NotRestarted::Execution);
+        }
         if let Some(parent) = summary.parent_run_id.clone() {
             return Err(match self.goes_on(&parent) {
                 true => NotRestarted::Inside(parent),

@@ -10,6 +10,7 @@ use super::error::{FailedRun, ResumeError, RunError};
 use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::json_object::JsonObject;
 use super::replay::{Beyond, Replay};
+use super::session::Session;
 use super::suspend::LOOK_INTERVAL;
 use super::terminal::Opened;
 use super::tool_result::{ContentBlock, ToolCallResult};
@@ -48,6 +49,8 @@ pub struct ResumeOptions {
     pub reason: ResumeReason,
     /// Bounds this part of the run as a whole.
     pub deadline: Duration,
+    /// The execution that this part of the run is, for an agent. It is needed for one, and for nothing else.
+    pub session: Option<Session>,
 }
 
 impl Default for ResumeOptions {
@@ -59,6 +62,7 @@ impl Default for ResumeOptions {
             terms: Terms::default(),
             reason: ResumeReason::Asked,
             deadline: DEADLINE_DEFAULT,
+            session: None,
         }
     }
 }
@@ -237,14 +241,13 @@ impl Runner {
         let executor = self.executor();
         let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
         let caller = as_recorded(caller, &started);
-        let ticket = self.admit(&caller, &profile, admit(options.reason))?;
+        let ticket = self.admit(&caller, &profile, admit(&options))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
-        let beyond = Beyond::GoOn {
-            retry_ambiguous: options.retry_ambiguous,
-        };
+        let retry_ambiguous = options.retry_ambiguous;
+        let beyond = Beyond::GoOn { retry_ambiguous };
         let opened = copied.unwrap_or_else(again);
         inner.counters.resumed();
         let started_at = origin.started_at;
@@ -260,6 +263,7 @@ impl Runner {
                 wall_time: Duration::from_millis(wall_time_ms),
                 deadline: options.deadline,
                 replay: Some(Replay::new(recorded, beyond)),
+                session: options.session.clone(),
             },
         );
         Ok(Dispatch {
@@ -309,6 +313,7 @@ impl Runner {
                 let skill = options.skill.clone();
                 let (started, _) = recorded.started().map_err(failed)?;
                 let skill = skill.unwrap_or_else(|| started.skill.clone());
+                check_execution(run_id, &started, options)?;
                 // Before a ledger is made of which nothing will come.
                 if let Ok(profile) = self.executor().profile(&skill, &options.terms) {
                     check_component(run_id, &skill, &started, &profile)?;
@@ -322,6 +327,7 @@ impl Runner {
         };
         let (recorder, recorded) = taken_up;
         let (started, started_at) = recorded.started().map_err(failed)?;
+        check_execution(run_id, &started, options)?;
         if !recorded.repeats_all(&started) {
             let run_id = run_id.clone();
             return Err(ResumeError::NotRepeated { run_id });
@@ -381,6 +387,10 @@ async fn record_resumed(
         trace_id: caller.trace().map(|trace| trace.trace_id().to_string()),
         parent_span_id: caller.trace().and_then(parent_span_id),
         trace_unsampled: caller.trace().is_some_and(|trace| !trace.is_sampled()),
+        session: options
+            .session
+            .as_ref()
+            .map(|session| Box::new(session.facts().clone())),
     };
     let appended = recorder.record_durable(Origin::Host, &resumed.into());
     appended
@@ -392,8 +402,9 @@ async fn record_resumed(
 }
 
 /// Nobody is there to be told that there is no room for a run that goes on by itself.
-fn admit(reason: ResumeReason) -> Admit {
-    match reason {
+fn admit(options: &ResumeOptions) -> Admit {
+    match options.reason {
+        _ if options.session.is_some() => Admit::Outside,
         ResumeReason::Asked | ResumeReason::Parent => Admit::IfThereIsRoom,
         ResumeReason::Restart | ResumeReason::Decided => Admit::Always,
     }
@@ -434,6 +445,21 @@ fn outcome(
             run_id: run_id.clone(),
             error: ExecutorError::Failed(Failure::new(code, text)),
         })),
+    }
+}
+
+/// An agent is taken up as an execution, in its own ledger, and nothing else is.
+fn check_execution(
+    run_id: &RunId,
+    started: &RunStarted,
+    options: &ResumeOptions,
+) -> Result<(), ResumeError> {
+    let run_id = run_id.clone();
+    match (&started.session, &options.session) {
+        (None, None) => Ok(()),
+        (Some(_), Some(_)) if options.from_node.is_none() => Ok(()),
+        (Some(_), _) => Err(ResumeError::IsExecution { run_id }),
+        (None, Some(_)) => Err(ResumeError::NoExecution { run_id }),
     }
 }
 

@@ -11,6 +11,8 @@ use super::executor::{Executor, ExecutorError, RunProfile, Terms};
 use super::journal::Journal;
 use super::json_object::JsonObject;
 use super::protected;
+use super::replay::{Beyond, Replay};
+use super::session::{Life, Lived, Session};
 use super::tool_result::{ContentBlock, ToolCallResult};
 use crate::capability::{Capability, Grant, GrantSource, Policy};
 use crate::clock::Clock;
@@ -228,6 +230,96 @@ impl SkillExecutor {
     }
 }
 
+/// Checks of a guest that has ended so that it left out nothing that is on record.
+fn check_over<T>(journal: &Journal, ended: &Result<T, Failure>) {
+    match ended {
+        Ok(_) => journal.check_over("the guest has ended with a result"),
+        // How long something takes is on no record.
+        Err(failure) if failure.code == OutcomeCode::TimeLimit => {}
+        Err(failure) => journal.check_over(&format!("the guest has ended: {failure}")),
+    }
+}
+
+impl SkillExecutor {
+    /// A call of the run's guest, with neither function nor input.
+    fn call(&self, cx: &RunContext, journal: &Journal) -> Call {
+        Call {
+            host: Arc::new(journal.clone()),
+            policy: Arc::clone(&cx.profile().policy),
+            protected: Arc::clone(&self.protected),
+            budget: Arc::clone(cx.budget()),
+            seed: cx.seed(),
+            environment: Arc::clone(&cx.profile().environment),
+            operation: None,
+            input: String::new(),
+            record_only: cx.is_record_only(),
+        }
+    }
+
+    /// Lets an agent live until its execution ends. After a turn that had to be interrupted it lives on in
+    /// another instance, which is told what is on record of all turns but that one.
+    async fn live(
+        &self,
+        cx: &RunContext,
+        session: &Session,
+        skill: &Skill,
+        program: &Program,
+        metadata: &str,
+    ) -> Result<ToolCallResult, ExecutorError> {
+        let recording = (!cx.is_record_only()).then(|| session.record_in(cx.recorder().clone()));
+        let first = cx.replay().map(|replay| replay.recorded().started());
+        let first = first.and_then(|started| started.ok()?.0.session);
+        let facts = first.as_deref().unwrap_or_else(|| session.facts());
+        let context = Session::context(facts, metadata);
+        let (mut cx, mut is_remade) = (cx.clone(), false);
+        loop {
+            let journal = self.journal(&cx, &skill.name, skill);
+            let guest = program.open_session(self.call(&cx, &journal)).await;
+            let lived = match guest {
+                Ok(guest) => {
+                    let life = Life {
+                        session,
+                        journal: &journal,
+                        context: context.clone(),
+                        is_remade,
+                    };
+                    Box::pin(life.live(guest)).await
+                }
+                Err(failure) => Err(failure),
+            };
+            match lived {
+                Ok(Lived::Undone) => {
+                    cx = remade(&cx).await?;
+                    is_remade = true;
+                }
+                lived => {
+                    drop(recording);
+                    check_over(&journal, &lived);
+                    return Ok(lived.map(|_| ToolCallResult::json(Json::default()))?);
+                }
+            }
+        }
+    }
+}
+
+/// The same run, to be done again from what is on record by now.
+async fn remade(cx: &RunContext) -> Result<RunContext, ExecutorError> {
+    let (store, run_id) = (cx.runner().store().clone(), cx.run_id().clone());
+    let recorded = tokio::task::spawn_blocking(move || store.recorded(&run_id)).await;
+    let unreadable = |reason: String| {
+        let message = format!("cannot go on after a turn that was interrupted: {reason}");
+        ExecutorError::Failed(Failure::new(OutcomeCode::Internal, message))
+    };
+    let recorded = match recorded {
+        Ok(Ok(recorded)) => recorded,
+        Ok(Err(error)) => return Err(unreadable(chain(&error))),
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    let retry_ambiguous = cx.replay().is_some_and(Replay::retry_ambiguous);
+    let beyond = Beyond::GoOn { retry_ambiguous };
+    Ok(cx.remade(Replay::new(recorded, beyond)))
+}
+
 /// Why no skill of that name can be run.
 fn reason_without(registry: &Registry, name: &str) -> ExecutorError {
     let name = name.to_owned();
@@ -288,26 +380,24 @@ impl Executor for SkillExecutor {
             .get_or_try_init(|| self.contract(cx, &skill, &program));
         let contract = contract.await?;
         contract::check_input(contract, name, &arguments)?;
-        let journal = self.journal(cx, name, &skill);
-        let called = program
-            .call(Call {
-                host: Arc::new(journal.clone()),
-                policy: Arc::clone(&cx.profile().policy),
-                protected: Arc::clone(&self.protected),
-                budget: Arc::clone(cx.budget()),
-                seed: cx.seed(),
-                environment: Arc::clone(&cx.profile().environment),
-                operation: operation.map(str::to_owned),
-                input: arguments.as_str().to_owned(),
-                record_only: cx.is_record_only(),
-            })
-            .await;
-        match &called {
-            Ok(_) => journal.check_over("the guest has ended with a result"),
-            // How long something takes is on no record.
-            Err(failure) if failure.code == OutcomeCode::TimeLimit => {}
-            Err(failure) => journal.check_over(&format!("the guest has ended: {failure}")),
+        let owned = || name.to_owned();
+        match (cx.session(), program.is_agent()) {
+            (None, true) => return Err(ExecutorError::IsAgent { name: owned() }),
+            (Some(_), false) => return Err(ExecutorError::NoAgent { name: owned() }),
+            (Some(session), true) => {
+                let metadata = arguments.as_str();
+                return self.live(cx, session, &skill, &program, metadata).await;
+            }
+            (None, false) => {}
         }
+        let journal = self.journal(cx, name, &skill);
+        let call = Call {
+            operation: operation.map(str::to_owned),
+            input: arguments.as_str().to_owned(),
+            ..self.call(cx, &journal)
+        };
+        let called = program.call(call).await;
+        check_over(&journal, &called);
         match called {
             Ok(output) => {
                 contract::check_output(contract, name, &output)?;

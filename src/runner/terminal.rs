@@ -103,8 +103,18 @@ impl Terminal {
             limit,
             queued_micros: Some(queued_micros).filter(|&micros| micros > 0),
             duration_micros: Some(duration_micros),
+            stop_reason: None,
+            exit_code: None,
         };
         Self { ended, completed }
+    }
+
+    /// Says of the execution that the run is why it was stopped, or with which status its agent ended itself.
+    pub(super) fn of_execution(&mut self, stop_reason: Option<String>, exit_code: Option<i32>) {
+        if self.completed.status == RunStatus::Cancelled {
+            self.completed.stop_reason = stop_reason.map(Into::into);
+        }
+        self.completed.exit_code = exit_code;
     }
 
     /// What the last event says.

@@ -95,6 +95,25 @@ impl Toolbox {
         Ok(self)
     }
 
+    /// The same tools and those that another one has of the host's own, which come first.
+    #[must_use]
+    pub fn with_those_of(&self, other: &Self) -> Self {
+        if other.host.is_empty() {
+            return self.clone();
+        }
+        let mut host = (*self.host).clone();
+        host.extend(
+            other
+                .host
+                .iter()
+                .map(|(name, tool)| (name.clone(), tool.clone())),
+        );
+        Self {
+            host: Arc::new(host),
+            servers: Arc::clone(&self.servers),
+        }
+    }
+
     /// The tools whose names fit one of the patterns. Servers that may have such tools are started.
     pub async fn list(&self, patterns: &[&str]) -> Listing {
         let fits = |name: &str| {

@@ -21,6 +21,7 @@ mod registry;
 mod resume;
 mod runner;
 mod security;
+mod sessions;
 mod tools;
 mod traces;
 mod wit;

@@ -9,8 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests, by package name. Each must have a module of that name in `tests/all/guests`, with `_` for `-`.
-const GUESTS: [&str; 9] = [
-    "calc", "command", "fan-out", "fetch", "greet", "handoff", "notes", "probe", "triage",
+const GUESTS: [&str; 11] = [
+    "calc",
+    "chat",
+    "command",
+    "fan-out",
+    "fetch",
+    "greet",
+    "handoff",
+    "notes",
+    "probe",
+    "probe-agent",
+    "triage",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -13,7 +13,7 @@ pub(crate) const MANIFEST: &str = "guest-skills/Cargo.toml";
 const TARGET: &str = "wasm32-wasip2";
 
 /// Guests that export their functions on every target, and so are built for theirs alone.
-const WASM_ONLY: [&str; 4] = ["bindings-check", "calc", "command", "probe"];
+const WASM_ONLY: [&str; 5] = ["bindings-check", "calc", "command", "probe", "probe-agent"];
 
 /// A cargo command on the guests. They have a target folder of their own, so that they can be built
 /// while cargo holds the lock on the host's. It runs in their folder, where their linker's flags are

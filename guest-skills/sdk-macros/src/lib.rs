@@ -1,6 +1,9 @@
-//! The attribute of `skillrun-sdk` that makes a function a skill. Use it through that crate.
+//! The attributes of `skillrun-sdk` that make a function a skill and a type an agent. Use them through that
+//! crate.
 
+mod agent;
 mod arguments;
+mod descriptor;
 mod expand;
 mod signature;
 
@@ -20,12 +23,27 @@ use proc_macro::TokenStream;
 /// implements `Skill`; tests can run it as the host does. The function itself stays what it was.
 #[proc_macro_attribute]
 pub fn skill(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let package = expand::Package {
-        name: std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
-        version: std::env::var("CARGO_PKG_VERSION").unwrap_or_default(),
-        description: std::env::var("CARGO_PKG_DESCRIPTION").unwrap_or_default(),
-    };
-    expand::expand(arguments.into(), item.into(), &package)
+    expand::expand(arguments.into(), item.into(), &package())
         .unwrap_or_else(|error| error.into_compile_error())
         .into()
+}
+
+/// Makes a type the agent of this component. It stands on `impl Agent for Chat { .. }`, once per crate, and adds
+/// the function `describe` to it. What the agent says of itself comes from where it comes for a
+/// [`macro@skill`], with the doc comment above the `impl` in the place of the function's.
+#[proc_macro_attribute]
+pub fn agent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    agent::expand(arguments.into(), item.into(), &package())
+        .unwrap_or_else(|error| error.into_compile_error())
+        .into()
+}
+
+/// What Cargo sets while it compiles the author's crate.
+fn package() -> descriptor::Package {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    descriptor::Package {
+        name: variable("CARGO_PKG_NAME"),
+        version: variable("CARGO_PKG_VERSION"),
+        description: variable("CARGO_PKG_DESCRIPTION"),
+    }
 }

@@ -1,11 +1,16 @@
-//! What the expansion of `#[skill]` refers to. No part of the interface for authors.
+//! What the expansions of `#[skill]` and `#[agent]` refer to. No part of the interface for authors.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::agent::{Agent, Context, Lifecycle, StopReason};
+use crate::agent_bindings::exports::skillrun::skill::session_handler as exported;
 use crate::{Descriptor, SkillError, schema};
+
+/// How a turn ends.
+pub type Turn = Result<StopReason, SkillError>;
 
 /// What the function of a skill gives: `Result<Output, SkillError>`, also by another name.
 #[diagnostic::on_unimplemented(
@@ -48,4 +53,40 @@ where
         &schema::text(&input),
         &schema::text(&schema::of_output::<Output>()),
     )
+}
+
+/// Starts an agent as the host says.
+///
+/// # Errors
+/// The agent's own, or the metadata is no JSON.
+pub fn start<A: Agent>(
+    agent: &Lifecycle<A>,
+    context: exported::Context,
+) -> Result<(), exported::SkillError> {
+    let metadata = serde_json::from_str(&context.metadata).map_err(|error| {
+        SkillError::new(format!("the metadata cannot be read: {error}")).with_code("invalid_input")
+    })?;
+    agent.start(Context {
+        session_id: context.session_id,
+        workspace: context.workspace,
+        mode: context.mode,
+        metadata,
+    })?;
+    Ok(())
+}
+
+/// Prompts an agent as the host says.
+///
+/// # Errors
+/// The agent's own.
+pub fn prompt<A: Agent>(
+    agent: &Lifecycle<A>,
+    text: &str,
+) -> Result<exported::StopReason, exported::SkillError> {
+    Ok(match agent.prompt(text)? {
+        StopReason::EndTurn => exported::StopReason::EndTurn,
+        StopReason::TokenLimit => exported::StopReason::TokenLimit,
+        StopReason::Refusal => exported::StopReason::Refusal,
+        StopReason::Cancelled => exported::StopReason::Cancelled,
+    })
 }

@@ -49,11 +49,14 @@
 //!
 //! | module | what it is for |
 //! |---|---|
+//! | [`mod@agent`], [`session`] | a component that is prompted many times and keeps what it knows, and what it says to whoever watches |
 //! | [`tools`], [`llm`], [`approval`], [`handoff`], [`http`] | what the host does for a skill that was granted it; a refusal is a [`HostError`], which `?` turns into a [`SkillError`] |
 //! | [`recorder`], [`log`] | what the skill itself puts into the ledger of the run |
 //! | [`run`] | the run that the code is part of, and the text of its SKILL.md |
 //! | [`schema`] | JSON Schemas of Rust types |
 //! | `mock` | a host for tests, with the feature of that name; it changes nothing on wasm |
+//!
+//! An agent is a type instead of a function, and marked with [`#[agent]`](macro@agent::agent): see [`mod@agent`].
 //!
 //! Off wasm and without the feature `mock` there is no host, and a call of one panics.
 
@@ -75,6 +78,28 @@ pub mod bindings {
     });
 }
 
+/// The same for agents: what their world has beyond that of skills.
+#[expect(missing_docs, reason = "documented in wit/")]
+pub mod agent_bindings {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "agent",
+        with: {
+            "skillrun:skill/types@0.1.0": crate::bindings::skillrun::skill::types,
+            "skillrun:skill/run@0.1.0": crate::bindings::skillrun::skill::run,
+            "skillrun:skill/recorder@0.1.0": crate::bindings::skillrun::skill::recorder,
+            "skillrun:skill/log@0.1.0": crate::bindings::skillrun::skill::log,
+            "skillrun:skill/tools@0.1.0": crate::bindings::skillrun::skill::tools,
+            "skillrun:skill/llm@0.1.0": crate::bindings::skillrun::skill::llm,
+            "skillrun:skill/approval@0.1.0": crate::bindings::skillrun::skill::approval,
+            "skillrun:skill/handoff@0.1.0": crate::bindings::skillrun::skill::handoff,
+        },
+        pub_export_macro: true,
+        default_bindings_module: "skillrun_sdk::agent_bindings",
+    });
+}
+
+pub mod agent;
 pub mod approval;
 mod error;
 pub mod handoff;
@@ -88,6 +113,7 @@ mod parallel;
 pub mod recorder;
 pub mod run;
 pub mod schema;
+pub mod session;
 pub mod tools;
 
 #[cfg(not(all(feature = "mock", not(target_family = "wasm"))))]
@@ -97,6 +123,7 @@ mod host;
 #[path = "host/mocked.rs"]
 mod host;
 
+pub use agent::Agent;
 pub use error::{DENIED, REJECTED, SkillError};
 pub use host_error::HostError;
 pub use skillrun_sdk_macros::skill;
@@ -158,6 +185,18 @@ impl Descriptor {
     }
 }
 
+impl From<Descriptor> for bindings::skillrun::skill::types::Descriptor {
+    fn from(descriptor: Descriptor) -> Self {
+        Self {
+            name: descriptor.name,
+            version: descriptor.version,
+            description: descriptor.description,
+            input_schema: descriptor.input_schema,
+            output_schema: descriptor.output_schema,
+        }
+    }
+}
+
 /// Parses the input, runs the skill and encodes its result; what [`export!`] calls.
 ///
 /// # Errors
@@ -200,14 +239,7 @@ macro_rules! export {
 
             impl $crate::bindings::exports::skillrun::skill::handler::Guest for Exported {
                 fn describe() -> $crate::bindings::exports::skillrun::skill::handler::Descriptor {
-                    let descriptor = <$skill as $crate::Skill>::describe();
-                    $crate::bindings::exports::skillrun::skill::handler::Descriptor {
-                        name: descriptor.name,
-                        version: descriptor.version,
-                        description: descriptor.description,
-                        input_schema: descriptor.input_schema,
-                        output_schema: descriptor.output_schema,
-                    }
+                    <$skill as $crate::Skill>::describe().into()
                 }
 
                 fn run(

@@ -32,6 +32,10 @@ pub(crate) struct Decide {
     #[serde(default)]
     #[schema(max_length = 80, example = "approval#1")]
     pub(crate) approval_id: Option<String>,
+    /// Which of the choices, of a question that has some. It goes with `approve`.
+    #[serde(default)]
+    #[schema(max_length = 128, example = "allow")]
+    pub(crate) option: Option<String>,
 }
 
 /// What was decided.
@@ -43,6 +47,19 @@ pub(crate) struct Decision {
     reason: String,
     /// Over which way the answer came.
     source: DecisionSource,
+    /// What was chosen, where there was a choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    option: Option<String>,
+}
+
+/// One choice of a question.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Choice {
+    /// What `option` has to be to choose it.
+    id: String,
+    /// What a person reads.
+    label: String,
 }
 
 /// Over which way an answer came.
@@ -61,6 +78,8 @@ pub(crate) enum DecisionSource {
     Timeout,
     /// None: a rule of the operator answered.
     Auto,
+    /// None: the turn in which it was asked was cancelled, or its execution stopped.
+    Cancelled,
 }
 
 impl From<ApprovalSource> for DecisionSource {
@@ -72,6 +91,7 @@ impl From<ApprovalSource> for DecisionSource {
             ApprovalSource::Api => Self::Api,
             ApprovalSource::Timeout => Self::Timeout,
             ApprovalSource::Auto => Self::Auto,
+            ApprovalSource::Cancelled => Self::Cancelled,
         }
     }
 }
@@ -85,6 +105,7 @@ impl From<ApprovalDecision> for Decision {
             },
             reason: decided.reason,
             source: decided.source.into(),
+            option: decided.option,
         }
     }
 }
@@ -111,6 +132,9 @@ pub(crate) struct Approval {
     asked_at: Timestamp,
     /// Milliseconds from then until nobody has to answer any more.
     timeout_ms: u64,
+    /// What there is to choose from, where it takes more than yes or no.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    options: Vec<Choice>,
     /// What was decided, once it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -127,6 +151,14 @@ impl From<Gate> for Approval {
             binding: gate.binding,
             asked_at: gate.asked_at,
             timeout_ms: gate.timeout_seconds.saturating_mul(1_000),
+            options: gate
+                .options
+                .into_iter()
+                .map(|option| Choice {
+                    id: option.id,
+                    label: option.label,
+                })
+                .collect(),
             decision: gate.decision.map(Into::into),
         }
     }

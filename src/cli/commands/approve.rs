@@ -22,6 +22,7 @@ pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> any
         approved: args.decision == Choice::Approve,
         reason: args.reason.unwrap_or_default(),
         source: ApprovalSource::Cli,
+        option: args.option,
     };
     let gate = store.decide(&args.run_id, args.approval.as_deref(), &decision)?;
     if printer.json() {

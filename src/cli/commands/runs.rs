@@ -111,6 +111,7 @@ fn list(args: ListArgs, store: &Store, clock: &Clock, printer: Printer) -> anyho
         may_go_on: false,
         skill: args.skill,
         parent_run_id: args.parent,
+        session: None,
         since,
         after: args.cursor,
         limit: args.limit,

@@ -121,6 +121,7 @@ const TEMPLATE_PY: &[File] = files!(
 const SDK_RUST: &[File] = files!(
     "guest-skills/sdk/" =>
     "Cargo.toml",
+    "src/agent.rs",
     "src/approval.rs",
     "src/error.rs",
     "src/expansion.rs",
@@ -139,11 +140,14 @@ const SDK_RUST: &[File] = files!(
     "src/mock/active.rs",
     "src/mock/mod.rs",
     "src/mock/record.rs",
+    "src/mock/session.rs",
+    "src/mock/session/tests.rs",
     "src/mock/tests.rs",
     "src/parallel.rs",
     "src/recorder.rs",
     "src/run.rs",
     "src/schema.rs",
+    "src/session.rs",
     "src/tools.rs",
 );
 
@@ -151,7 +155,10 @@ const SDK_RUST: &[File] = files!(
 const SDK_MACROS: &[File] = files!(
     "guest-skills/sdk-macros/" =>
     "Cargo.toml",
+    "src/agent.rs",
+    "src/agent/tests.rs",
     "src/arguments.rs",
+    "src/descriptor.rs",
     "src/expand.rs",
     "src/expand/tests.rs",
     "src/lib.rs",
@@ -163,6 +170,7 @@ const SDK_TS: &[File] = files!(
     "guest-skills/sdk-ts/" =>
     "build.sh",
     "package.json",
+    "src/agent.ts",
     "src/approval.ts",
     "src/error.ts",
     "src/handoff.ts",
@@ -174,6 +182,7 @@ const SDK_TS: &[File] = files!(
     "src/recorder.ts",
     "src/results.ts",
     "src/run.ts",
+    "src/session.ts",
     "src/skill.ts",
     "src/tools.ts",
     "tsconfig.base.json",

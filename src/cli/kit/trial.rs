@@ -303,6 +303,7 @@ impl<I: Iterator<Item = ApprovalReply>> People<'_, I> {
                 approved: reply.approved,
                 reason: reply.reason,
                 source: ApprovalSource::Cli,
+                option: None,
             };
             self.store
                 .decide(self.run_id, Some(&gate.approval_id), &decision)?;

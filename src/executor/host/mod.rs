@@ -13,6 +13,7 @@ mod poll;
 pub(crate) mod random;
 mod recorder;
 mod run;
+mod session;
 mod sockets;
 mod tools;
 mod types;

@@ -20,6 +20,7 @@ use super::error::ExchangeError;
 use super::unread::Unread;
 use super::wire::{Answer, Client};
 use super::{HttpOptions, Outgoing, Resolve};
+use crate::call::SessionUpdate;
 use crate::capability::Policy;
 use crate::clock::Clock;
 use crate::config::{Secret, SecretSource};
@@ -101,6 +102,10 @@ impl RunHost for Kept {
 
     fn emit(&self, event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
         self.nothing.emit(event)
+    }
+
+    fn tell(&self, update: &SessionUpdate) -> Result<(), RecordRefused> {
+        self.nothing.tell(update)
     }
 
     fn log(

@@ -6,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, Statement, par
 use crate::id::RunId;
 use crate::ledger::digest::Digest;
 use crate::ledger::folder::FileStamp;
-use crate::ledger::list::{Cursor, RunQuery, skill_of};
+use crate::ledger::list::{Cursor, OfSession, RunQuery, skill_of};
 use crate::ledger::payload::{Head, RunStatus};
 use crate::ledger::summary::{RunState, Summary};
 
 /// The note that holds the modification time of the database's file.
 pub(super) const STAMP: &str = "stamp";
 /// Changed whenever the tables are; an index of another version is made anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const SCHEMA: &str = "
     CREATE TABLE run (
@@ -22,6 +22,7 @@ const SCHEMA: &str = "
         status TEXT NOT NULL,
         skill TEXT,
         parent_run_id TEXT,
+        session_id TEXT,
         file_inode INTEGER NOT NULL,
         file_bytes INTEGER NOT NULL,
         file_mtime_nanos INTEGER NOT NULL,
@@ -33,6 +34,8 @@ const SCHEMA: &str = "
     CREATE INDEX run_by_skill ON run (skill, started_micros, run_id);
     CREATE INDEX run_by_parent ON run (parent_run_id, started_micros, run_id)
         WHERE parent_run_id IS NOT NULL;
+    CREATE INDEX run_by_session ON run (session_id, started_micros, run_id)
+        WHERE session_id IS NOT NULL;
     CREATE TABLE foreign_name (name TEXT PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE noted (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 ";
@@ -46,6 +49,7 @@ pub(super) struct Row {
     /// The skill, also when a function of it was asked for.
     pub(super) skill: Option<String>,
     pub(super) parent_run_id: Option<String>,
+    pub(super) session_id: Option<String>,
     /// The file that the rest was read from.
     pub(super) file: FileStamp,
     /// The newest line, once it surely survives a power cut.
@@ -62,6 +66,7 @@ impl Row {
             status: run.state.as_str().to_owned(),
             skill: run.skill.as_deref().map(|asked| skill_of(asked).to_owned()),
             parent_run_id: run.parent_run_id.as_ref().map(ToString::to_string),
+            session_id: run.session_id.clone(),
             file,
             head: None,
         }
@@ -80,6 +85,7 @@ impl Row {
             && self.status == other.status
             && self.skill == other.skill
             && self.parent_run_id == other.parent_run_id
+            && self.session_id == other.session_id
     }
 
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
@@ -99,6 +105,7 @@ impl Row {
             status: row.get("status")?,
             skill: row.get("skill")?,
             parent_run_id: row.get("parent_run_id")?,
+            session_id: row.get("session_id")?,
             file: FileStamp {
                 inode: row.get::<_, i64>("file_inode")?.cast_unsigned(),
                 bytes: row.get::<_, i64>("file_bytes")?.cast_unsigned(),
@@ -180,8 +187,8 @@ impl<'a> Table<'a> {
     /// Prepares the statement that puts a row in place of the run's old one.
     pub(super) fn writer(&self) -> rusqlite::Result<RowWriter<'a>> {
         let sql = "INSERT OR REPLACE INTO run (run_id, started_micros, status, skill, \
-             parent_run_id, file_inode, file_bytes, file_mtime_nanos, head_seq, head_sha256) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+             parent_run_id, session_id, file_inode, file_bytes, file_mtime_nanos, head_seq, \
+             head_sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         Ok(RowWriter(self.0.prepare(sql)?))
     }
 
@@ -237,6 +244,14 @@ impl<'a> Table<'a> {
             sql.push_str(" AND parent_run_id = ?");
             values.push(parent.to_string().into());
         }
+        match &query.session {
+            None => {}
+            Some(OfSession::Any) => sql.push_str(" AND session_id IS NOT NULL"),
+            Some(OfSession::One(session_id)) => {
+                sql.push_str(" AND session_id = ?");
+                values.push(session_id.clone().into());
+            }
+        }
         if let Some(since) = query.since {
             sql.push_str(" AND started_micros >= ?");
             values.push(since.unix_micros().into());
@@ -283,6 +298,7 @@ impl RowWriter<'_> {
                 &row.status,
                 &row.skill,
                 &row.parent_run_id,
+                &row.session_id,
                 row.file.inode.cast_signed(),
                 row.file.bytes.cast_signed(),
                 row.file.mtime_nanos,

@@ -1,6 +1,7 @@
 //! Whether what a guest does now is what it did then.
 
 use super::Recalled;
+use crate::call::{TurnStop, Usage};
 use crate::ledger::blob;
 use crate::ledger::event::{Event, Origin};
 use crate::ledger::payload::RunCompleted;
@@ -119,6 +120,12 @@ fn reduced(event: &Event, is_whole: bool) -> Event {
             request.binding = None;
             request.timeout_seconds = 0;
             request.warn_at_seconds = None;
+        }
+        Event::TurnCompleted(turn) => {
+            // An agent whose turn is cancelled is told so, and does not know how it ended.
+            turn.stop_reason = TurnStop::EndTurn;
+            turn.usage = Usage::default();
+            turn.duration_micros = 0;
         }
         Event::RunCompleted(completed) => {
             completed.queued_micros = None;

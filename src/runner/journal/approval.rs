@@ -1,6 +1,7 @@
 //! Questions to a person: asked, answered by whoever is first, and on record with what the answer is
 //! bound to.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::Journal;
 use super::flight::InFlight;
 use super::provided::CallId;
 use super::recall::Recall;
-use crate::call::{Decision, Question};
+use crate::call::{Decision, PermissionOption, Question};
 use crate::capability::Capability;
 use crate::clock::Timestamp;
 use crate::config::{ApprovalPolicy, OnTimeout};
@@ -26,6 +27,10 @@ use crate::telemetry::chain;
 const PROMPT_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of what is approved, which is shown whole. Protects the same person.
 const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
+/// Choices of a question, bytes of the id of one and of what is shown of it. Protect the same person.
+const OPTIONS_MAX: usize = 16;
+const OPTION_ID_BYTES_MAX: usize = 128;
+const OPTION_LABEL_BYTES_MAX: usize = 1024;
 /// How often it is looked whether another process has decided: at first, and at the longest when the
 /// answer has been waited for for long. Looking is processor time of the run, which a day of it must not
 /// use up.
@@ -40,6 +45,8 @@ const MS_PER_SECOND: u64 = 1000;
 /// A question that is on record.
 struct Asked {
     approval_id: String,
+    /// What a policy of yes chooses, where there is a choice.
+    first_option: Option<String>,
     binding: String,
     timeout: Duration,
     warn_at: Duration,
@@ -56,20 +63,46 @@ impl Journal {
         question: Question,
         in_flight: InFlight,
     ) -> Result<Decision, CallError> {
-        let asked = match self.asked(&id, question).await? {
+        let response = self.response(id, question, Vec::new(), in_flight).await?;
+        if response.source == ApprovalSource::Cancelled {
+            return Err(CallError::Cancelled);
+        }
+        Ok(Decision {
+            approved: response.approved,
+            reason: response.reason.unwrap_or_default().as_str().to_owned(),
+            automatic: matches!(
+                response.source,
+                ApprovalSource::Timeout | ApprovalSource::Auto
+            ),
+        })
+    }
+
+    /// Asks a person, to say yes or no or to choose, and gives the answer as it stands on record.
+    pub(super) async fn response(
+        &self,
+        id: CallId,
+        question: Question,
+        options: Vec<PermissionOption>,
+        in_flight: InFlight,
+    ) -> Result<ledger::ApprovalResponse, CallError> {
+        let asked = match self.asked(&id, question, options).await? {
             Ok(asked) => asked,
             Err(decided) => return Ok(decided),
         };
         let since = self.stopwatch();
-        let decision = match self.decision(&asked, &in_flight).await {
-            Ok(decision) => decision,
+        let decision = self.unless_cancelled(self.decision(&asked, &in_flight));
+        let decision = match decision.await {
+            Ok(Ok(decision)) => decision,
+            // Somebody may have decided just before.
+            Err(_cancelled) => self.claim(&asked, cancelled()).await?,
             // Fails closed, and on record: the run goes on from here as it would from any other answer.
-            Err(CallError::Failed(reason)) => ApprovalDecision {
+            Ok(Err(CallError::Failed(reason))) => ApprovalDecision {
                 approved: false,
                 reason,
                 source: ApprovalSource::Auto,
+                option: None,
             },
-            Err(error) => return Err(error),
+            Ok(Err(error)) => return Err(error),
         };
         let waited = asked.waited_before.saturating_add(since.elapsed());
         let response = ledger::ApprovalResponse {
@@ -78,6 +111,7 @@ impl Journal {
             approved: decision.approved,
             reason: Some(decision.reason.into()),
             source: decision.source,
+            option: decision.option,
             duration_micros: Some(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX)),
         };
         let response = self.recorder.redacted(response.into());
@@ -99,8 +133,9 @@ impl Journal {
         &self,
         id: &CallId,
         question: Question,
-    ) -> Result<Result<Asked, Decision>, CallError> {
-        let payload = match self.check_question(id, &question) {
+        options: Vec<PermissionOption>,
+    ) -> Result<Result<Asked, ledger::ApprovalResponse>, CallError> {
+        let payload = match self.check_question(id, &question, &options) {
             Ok(payload) => payload,
             Err(error) => return self.refused(id, error).await,
         };
@@ -120,6 +155,7 @@ impl Journal {
             binding: Some(binding.to_string()),
             timeout_seconds: timeout_ms.div_ceil(MS_PER_SECOND),
             warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
+            options: options.clone(),
         };
         let clock = self.cx.runner().clock();
         let (at, waited_before) = match self.recall(id, || request.clone().into()).await? {
@@ -128,7 +164,9 @@ impl Journal {
             }
             // It is the same question still: whoever has it on the screen can answer it.
             Recall::Open(request) => {
-                self.check_allowed(&Capability::Approval, "")?;
+                if options.is_empty() {
+                    self.check_allowed(&Capability::Approval, "")?;
+                }
                 if self.cx.is_record_only() {
                     let ends = Halt::RecordEnds(format!("the answer to {}", id.call_id));
                     return self.stop(ends).await;
@@ -146,6 +184,7 @@ impl Journal {
         };
         Ok(Ok(Asked {
             approval_id: id.call_id.clone(),
+            first_option: options.into_iter().next().map(|option| option.id),
             binding: binding.to_string(),
             timeout: Duration::from_millis(timeout_ms),
             warn_at: Duration::from_millis(warn_ms),
@@ -155,25 +194,28 @@ impl Journal {
     }
 
     /// What the guest is told of a decision that is on record.
-    fn decided(&self, asked_at: Timestamp, response: Recalled) -> Result<Decision, CallError> {
+    fn decided(
+        &self,
+        asked_at: Timestamp,
+        response: Recalled,
+    ) -> Result<ledger::ApprovalResponse, CallError> {
         self.time.pause(asked_at, response.time);
         self.time.fix(response.time);
-        let Event::ApprovalResponse(response) = response.event else {
-            return Err(CallError::Failed("no decision".to_owned()));
-        };
-        Ok(Decision {
-            approved: response.approved,
-            reason: response.reason.unwrap_or_default().as_str().to_owned(),
-            automatic: matches!(
-                response.source,
-                ApprovalSource::Timeout | ApprovalSource::Auto
-            ),
-        })
+        match response.event {
+            Event::ApprovalResponse(response) => Ok(response),
+            _ => Err(CallError::Failed("no decision".to_owned())),
+        }
     }
 
     /// Checks whether it may be asked and can be, and gives its payload.
-    fn check_question(&self, id: &CallId, question: &Question) -> Result<Json, CallError> {
-        if id.recorded.is_none() {
+    fn check_question(
+        &self,
+        id: &CallId,
+        question: &Question,
+        options: &[PermissionOption],
+    ) -> Result<Json, CallError> {
+        check_options(options)?;
+        if id.recorded.is_none() && options.is_empty() {
             self.check_allowed(&Capability::Approval, &question.prompt)?;
         }
         check_bytes("prompt", question.prompt.len(), PROMPT_BYTES_MAX)?;
@@ -196,6 +238,7 @@ impl Journal {
             approved,
             reason: format!("every question of this run is answered with {word}"),
             source: ApprovalSource::Auto,
+            option: asked.first_option.clone().filter(|_| approved),
         };
         match self.cx.profile().approvals.policy {
             ApprovalPolicy::Yes => self.claim(asked, by_policy(true, "yes")).await,
@@ -236,13 +279,14 @@ impl Journal {
                     approved: false,
                     reason: format!("nobody answered within {seconds} s"),
                     source: ApprovalSource::Timeout,
+                    option: None,
                 };
                 return self.claim(asked, decision).await;
             }
             if waited >= asked.warn_at && !std::mem::replace(&mut is_warned, true) {
                 self.warn(asked)?;
             }
-            if since.elapsed() >= keep {
+            if since.elapsed() >= keep && !self.cx.is_execution() {
                 in_flight.rest(vec![self.gate(asked)]);
                 self.suspend_if_resting().await;
             }
@@ -294,6 +338,41 @@ impl Journal {
             Err(_shut_down) => Err(CallError::Cancelled),
         }
     }
+}
+
+/// What a question is answered with that nobody has to answer any more.
+fn cancelled() -> ApprovalDecision {
+    ApprovalDecision {
+        approved: false,
+        reason: "the turn was cancelled".to_owned(),
+        source: ApprovalSource::Cancelled,
+        option: None,
+    }
+}
+
+/// Checks that choices can be told apart, and shown.
+fn check_options(options: &[PermissionOption]) -> Result<(), CallError> {
+    let invalid = |problem: String| Err(CallError::Invalid(problem));
+    if options.len() > OPTIONS_MAX {
+        let given = options.len();
+        return invalid(format!("{given} options: expected at most {OPTIONS_MAX}"));
+    }
+    let mut ids = BTreeSet::new();
+    for option in options {
+        check_bytes("id of an option", option.id.len(), OPTION_ID_BYTES_MAX)?;
+        check_bytes(
+            "label of an option",
+            option.label.len(),
+            OPTION_LABEL_BYTES_MAX,
+        )?;
+        if option.id.is_empty() || !ids.insert(&option.id) {
+            let id = &option.id;
+            return invalid(format!(
+                "id {id:?} of an option: expected one that no other has"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_bytes(what: &str, bytes: usize, max: usize) -> Result<(), CallError> {

@@ -9,12 +9,12 @@ mod model_recalled;
 mod model_stream;
 mod provided;
 mod recall;
+mod session;
 mod skill;
 mod time;
 mod tool;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use self::flight::Flight;
 use self::http::Requests;
 use self::time::Time;
 use super::context::RunContext;
+use crate::call::{SessionUpdate, Usage};
 use crate::capability::Policy;
 use crate::clock::Stopwatch;
 use crate::executor::{
@@ -55,27 +56,64 @@ pub(super) struct Journal {
     flight: Arc<Flight>,
     /// Requests that are on record and have no end there.
     requests: Arc<Requests>,
+    turn: Arc<Mutex<Turn>>,
+}
+
+/// The turn of an execution that goes on.
+#[derive(Default)]
+struct Turn {
+    /// What models took in it.
+    usage: Usage,
+    /// Runs since it began, or was taken up.
+    since: Option<Stopwatch>,
 }
 
 /// The steps of a run.
 #[derive(Default)]
 struct Steps {
-    /// Steps entered so far; the number is part of a step's id.
-    entered: AtomicU64,
     /// Steps that were entered and not left, the innermost last.
     open: Mutex<Vec<String>>,
 }
 
-/// How many calls of each kind the guest made; the number is part of a call's id.
+/// How many calls of each kind the guest made; the number is part of a call's id. In an execution they are counted
+/// by turn and the id has its number too, so that those of a turn that was undone are not missed later.
 #[derive(Default)]
-struct Calls(Mutex<BTreeMap<&'static str, u64>>);
+struct Calls(Mutex<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    /// What stands before the number: nothing in a run, the turn in an execution.
+    prefix: String,
+    made: BTreeMap<&'static str, u64>,
+}
 
 impl Calls {
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn next(&self, kind: &'static str) -> String {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let n = made.entry(kind).or_default();
+        let mut counted = self.counted();
+        let n = counted.made.entry(kind).or_default();
         *n = n.saturating_add(1);
-        format!("{kind}#{n}")
+        let n = *n;
+        format!("{kind}#{}{n}", counted.prefix)
+    }
+
+    /// The id of a step.
+    fn next_step(&self, name: &str) -> String {
+        let mut counted = self.counted();
+        let n = counted.made.entry("step").or_default();
+        *n = n.saturating_add(1);
+        let n = *n;
+        format!("step:{name}#{}{n}", counted.prefix)
+    }
+
+    fn begin_turn(&self, generation: u64) {
+        *self.counted() = Counted {
+            prefix: format!("{generation}."),
+            ..Counted::default()
+        };
     }
 }
 
@@ -90,6 +128,11 @@ impl Journal {
         propagates: bool,
     ) -> Self {
         let origin = cx.origin();
+        let calls = Calls::default();
+        if cx.is_execution() {
+            // What the agent does when it starts is before its first turn.
+            calls.begin_turn(0);
+        }
         Self {
             cx: cx.clone(),
             recorder: cx.recorder().clone(),
@@ -103,7 +146,8 @@ impl Journal {
             models,
             propagates,
             steps: Arc::default(),
-            calls: Arc::default(),
+            calls: Arc::new(calls),
+            turn: Arc::default(),
             flight: Arc::default(),
             requests: Arc::default(),
             time: Arc::new(Time::new(
@@ -128,6 +172,14 @@ impl Journal {
     fn handed_on(&self, call_id: &str) -> Option<TraceContext> {
         let trace = self.cx.trace_of(Some(call_id));
         trace.filter(|_| self.propagates)
+    }
+
+    /// The tools that there are now: of an execution, those of its mode too.
+    fn toolbox(&self) -> Toolbox {
+        match self.cx.session() {
+            None => self.tools.clone(),
+            Some(session) => self.tools.with_those_of(&session.tools()),
+        }
     }
 
     fn policy(&self) -> &Policy {
@@ -211,6 +263,10 @@ impl RunHost for Journal {
         self.step(Origin::Guest, guest_event(event)?)
     }
 
+    fn tell(&self, update: &SessionUpdate) -> Result<(), RecordRefused> {
+        self.told(update)
+    }
+
     fn log(
         &self,
         level: LogLevel,
@@ -249,8 +305,7 @@ impl RunHost for Journal {
     }
 
     fn enter(&self, name: &str) -> Result<String, RecordRefused> {
-        let n = self.steps.entered.fetch_add(1, Ordering::Relaxed) + 1;
-        let node_id = format!("step:{name}#{n}");
+        let node_id = self.calls.next_step(name);
         let enter = ledger::NodeEnter {
             node_id: node_id.clone(),
             node_name: name.to_owned(),

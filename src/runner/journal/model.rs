@@ -74,9 +74,13 @@ impl Journal {
         let request = asked.within_budget(request);
         let trace = self.handed_on(&asked.asking.id.call_id);
         let answer = self.models.generate(&asked.name, request);
-        match trace_context::scope(trace, answer).await {
-            Ok(response) => self.answered(&asked, &response),
-            Err(error) => {
+        let answer = self
+            .unless_cancelled(trace_context::scope(trace, answer))
+            .await;
+        match answer {
+            Err(cancelled) => Err(self.unanswered(&asked, cancelled, &Usage::default())),
+            Ok(Ok(response)) => self.answered(&asked, &response),
+            Ok(Err(error)) => {
                 let usage = asked.usage_without(&error);
                 Err(self.unanswered(&asked, error.into(), &usage))
             }
@@ -317,6 +321,7 @@ impl Journal {
             self.charge_answer(output.as_str().len());
         }
         let usage = usage(answer);
+        self.note_usage(&usage);
         let spent = self.cx.budget().spend_on_models(&usage);
         spent.map_err(CallError::LimitReached)?;
         if let Some(failure) = &answer.error {
@@ -339,6 +344,7 @@ impl Journal {
             }
         }
         asked.reserved.release();
+        self.note_usage(usage);
         match self.cx.budget().spend_on_models(usage) {
             Ok(()) => error,
             Err(reached) => CallError::LimitReached(reached),

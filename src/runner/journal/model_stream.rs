@@ -79,9 +79,13 @@ impl Journal {
         let request = asked.within_budget(request);
         let trace = self.handed_on(&asked.asking.id.call_id);
         let began = self.models.start(&asked.name, request);
-        let stream = match trace_context::scope(trace, began).await {
-            Ok(stream) => stream,
-            Err(error) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),
+        let began = self
+            .unless_cancelled(trace_context::scope(trace, began))
+            .await;
+        let stream = match began {
+            Err(cancelled) => return Err(self.unanswered(&asked, cancelled, &Usage::default())),
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(self.unanswered(&asked, error.into(), &Usage::default())),
         };
         // Also an answer that is given up before its first piece took something.
         let usage = stream.usage();
@@ -179,7 +183,11 @@ impl Streaming {
         if self.is_over {
             return Ok(None);
         }
-        self.gather().await;
+        let journal = self.journal.clone();
+        if let Err(cancelled) = journal.unless_cancelled(self.gather()).await {
+            self.is_over = true;
+            return Err(journal.unanswered(&self.asked, cancelled, &self.usage));
+        }
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
             let chunk = ledger::LlmChunk {

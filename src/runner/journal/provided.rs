@@ -1,7 +1,9 @@
 //! What a guest asks of others, answered by whoever is there, with both sides on record.
 
 use super::Journal;
-use crate::call::{Decision, ModelRequest, ModelResponse, Question, ToolAnswer, ToolDefinition};
+use crate::call::{
+    Decision, ModelRequest, ModelResponse, PermissionRequest, Question, ToolAnswer, ToolDefinition,
+};
 use crate::capability::Capability;
 use crate::executor::{Answer, CallError, ModelAnswer, Provided};
 use crate::ledger::{CallFailure, Effect, Event, Origin, RecordedCall};
@@ -57,6 +59,14 @@ impl Provided for Journal {
         Box::pin(async move {
             let in_flight = self.flight.begin();
             self.approval(id, question, in_flight).await
+        })
+    }
+
+    fn ask_permission(&self, request: PermissionRequest) -> Answer<'_, String> {
+        let id = self.next_call("approval");
+        Box::pin(async move {
+            let in_flight = self.flight.begin();
+            self.permission(id, request, in_flight).await
         })
     }
 

@@ -205,7 +205,8 @@ impl Journal {
                 Inside::GoesOn(started) => *started,
                 Inside::Ended(outcome) => return outcome,
             };
-            match started.handle.wait().await {
+            let cancelled = self.turn_cancellation();
+            match started.handle.wait_or_cancel(cancelled).await {
                 Err(RunError::Suspended { gates, .. }) if !runner.is_shutting_down() => {
                     let suspended = Suspended::inside(&self.cx, child);
                     self.rest(in_flight, &gates).await;

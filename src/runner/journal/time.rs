@@ -80,6 +80,16 @@ impl Time {
         state.paused += waited;
     }
 
+    /// Lets a turn of an execution begin: what it may take is counted from that time.
+    pub(super) fn begin_turn(&self, at: Timestamp) {
+        self.fix(at);
+        let mut state = self.state();
+        state.began_at = at;
+        state.paused = Duration::ZERO;
+        state.looks = 0;
+        state.polls = 0;
+    }
+
     /// How long it is until the run will have gone on for `elapsed`.
     pub(super) fn until(&self, elapsed: Duration) -> Duration {
         let (before, since) = &self.anchor;

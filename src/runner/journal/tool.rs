@@ -117,7 +117,7 @@ impl Journal {
             None => {
                 self.record_call(Effect::Read, call()).await?;
                 let since = self.stopwatch();
-                let listing = self.tools.list(&patterns).await;
+                let listing = self.toolbox().list(&patterns).await;
                 let tools = listing.tools.iter().map(Tool::definition);
                 let tools: Vec<Listed<'_>> = tools.filter_map(Listed::of).collect();
                 let output = Json::from_serialize(&tools).ok();
@@ -207,8 +207,9 @@ impl Journal {
         let answer = match found {
             Ok(tool) => {
                 let called = tool.call(arguments.as_str());
-                let called = trace_context::scope(self.handed_on(&id.call_id), called).await;
-                called.map_err(CallError::from)
+                let called = trace_context::scope(self.handed_on(&id.call_id), called);
+                let called = self.unless_cancelled(called).await;
+                called.and_then(|answer| answer.map_err(CallError::from))
             }
             Err(error) => Err(error),
         };
@@ -265,7 +266,7 @@ impl Journal {
     /// in it, the only one that it may call whose own name it is.
     async fn find_tool(&self, name: &str) -> Result<Tool, CallError> {
         if self.check_tool(name)?
-            && let Some(tool) = self.tools.find(name).await?
+            && let Some(tool) = self.toolbox().find(name).await?
         {
             return Ok(tool);
         }
@@ -273,7 +274,7 @@ impl Journal {
             return Err(CallError::NotFound(name.to_owned()));
         }
         let patterns = self.tool_patterns();
-        let listing = self.tools.list(&patterns).await;
+        let listing = self.toolbox().list(&patterns).await;
         let own_name = |tool: &Tool| {
             let full = &tool.definition().name;
             full.split_once(SEPARATOR).map(|(_, own)| own == name)

@@ -19,6 +19,7 @@ use crate::runner::error::RunError;
 use crate::runner::executor::{RunProfile, Terms};
 use crate::runner::json_object::JsonObject;
 use crate::runner::resume::parse_seed;
+use crate::runner::session::Session;
 use crate::runner::terminal::{Ended, Terminal};
 use crate::runner::{Admit, DEADLINE_DEFAULT, Runner};
 
@@ -125,6 +126,15 @@ impl Runner {
             began_at: started_at,
             wall_time: Duration::from_millis(started.wall_time_ms.unwrap_or(own)),
             deadline: DEADLINE_DEFAULT,
+            session: match &started.session {
+                Some(facts) => {
+                    let completed = recorded.completed().map_err(unread)?;
+                    let stopped = completed.and_then(|completed| completed.stop_reason);
+                    let stopped = stopped.map(|reason| reason.as_str().to_owned());
+                    Some(Session::of_record((**facts).clone(), stopped))
+                }
+                None => None,
+            },
             replay: Some(Replay::new(recorded, Beyond::Stop)),
         };
         let caller = Caller::new().of_recorded(started.parent_run_id.clone());

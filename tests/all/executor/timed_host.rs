@@ -142,6 +142,10 @@ impl RunHost for TimedHost {
         self.nothing.emit(event)
     }
 
+    fn tell(&self, _update: &skillrun::call::SessionUpdate) -> Result<(), RecordRefused> {
+        Err(RecordRefused::Unavailable)
+    }
+
     fn log(
         &self,
         _level: LogLevel,

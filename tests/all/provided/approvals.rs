@@ -30,6 +30,7 @@ fn decision(approved: bool) -> ApprovalDecision {
         approved,
         reason: "because".to_owned(),
         source: ApprovalSource::Api,
+        option: None,
     }
 }
 

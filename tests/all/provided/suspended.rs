@@ -75,6 +75,7 @@ fn approve(store: &Store, run_id: &str) {
         approved: true,
         reason: String::new(),
         source: ApprovalSource::Api,
+        option: None,
     };
     store
         .decide(&run_id.parse().unwrap(), None, &decision)

@@ -29,7 +29,7 @@ const EVENTUALLY_MAX: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What the probe asks for.
-pub(super) const MANIFEST: &str = r#"[component]
+pub(crate) const MANIFEST: &str = r#"[component]
 world = "0.1"
 [capabilities]
 request = [
@@ -39,7 +39,7 @@ request = [
 "#;
 
 /// As long as any test may take.
-pub(super) const LATER: &str = r#"
+pub(crate) const LATER: &str = r#"
 [runs]
 at_once_max = 4
 nested_max = 12
@@ -48,15 +48,15 @@ suspend_after_ms = 600_000
 "#;
 
 /// A home with the probe in it, to which everything is granted that it asks for.
-pub(super) struct Library {
-    pub(super) home: Home,
+pub(crate) struct Library {
+    pub(crate) home: Home,
 }
 
 /// What a runner is made of, beside the home.
-pub(super) struct Parts {
-    pub(super) tools: Toolbox,
-    pub(super) models: Models,
-    pub(super) clock: Clock,
+pub(crate) struct Parts {
+    pub(crate) tools: Toolbox,
+    pub(crate) models: Models,
+    pub(crate) clock: Clock,
 }
 
 impl Default for Parts {
@@ -71,7 +71,7 @@ impl Default for Parts {
 
 impl Library {
     /// With `more` of config.toml.
-    pub(super) fn new(more: &str) -> Self {
+    pub(crate) fn new(more: &str) -> Self {
         let home = Home::new(&[PROBE]);
         home.write_manifest("probe", MANIFEST);
         let library = Self { home };
@@ -80,7 +80,7 @@ impl Library {
     }
 
     /// For runners that are made from now on.
-    pub(super) fn configure(&self, more: &str) {
+    pub(crate) fn configure(&self, more: &str) {
         self.home.configure(&format!(
             r#"
 [ledger]
@@ -92,22 +92,22 @@ grant = ["approval", "env:RESUME_TEST", "llm:local/*", "skill:probe", "tool:*"]
         ));
     }
 
-    pub(super) fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         Config::load(self.home.path()).unwrap()
     }
 
     /// A runner that nobody else in this process shares anything with.
-    pub(super) fn runner(&self, parts: Parts) -> Runner {
+    pub(crate) fn runner(&self, parts: Parts) -> Runner {
         runner_in(self.home.path(), parts)
     }
 
     /// As another process has it.
-    pub(super) fn store(&self, clock: &Clock) -> Store {
+    pub(crate) fn store(&self, clock: &Clock) -> Store {
         store_of(&self.config(), clock)
     }
 
     /// The payloads of the run's events of one type; none before it has begun.
-    pub(super) fn payloads(&self, run_id: impl Display, kind: &str) -> Vec<Value> {
+    pub(crate) fn payloads(&self, run_id: impl Display, kind: &str) -> Vec<Value> {
         let run_id = run_id.to_string();
         if !self.home.ledger(&run_id).exists() {
             return Vec::new();
@@ -120,34 +120,34 @@ grant = ["approval", "env:RESUME_TEST", "llm:local/*", "skill:probe", "tool:*"]
     }
 
     /// How each part of the run ended.
-    pub(super) fn ends(&self, run_id: impl Display) -> Vec<String> {
+    pub(crate) fn ends(&self, run_id: impl Display) -> Vec<String> {
         let ends = self.payloads(run_id, "run_completed");
         let status = |end: &Value| end["status"].as_str().unwrap().to_owned();
         ends.iter().map(status).collect()
     }
 
     /// Waits until as many parts of the run as that have ended, and tells how each did.
-    pub(super) async fn after_ends(&self, run_id: impl Display, count: usize) -> Vec<String> {
+    pub(crate) async fn after_ends(&self, run_id: impl Display, count: usize) -> Vec<String> {
         let ends = || Some(self.ends(&run_id)).filter(|ends| ends.len() >= count);
         eventually("the end of a run", ends).await
     }
 
     /// The run inside this one that the call of that id began.
-    pub(super) fn inside(&self, run_id: impl Display, call_id: &str) -> Option<String> {
+    pub(crate) fn inside(&self, run_id: impl Display, call_id: &str) -> Option<String> {
         let calls = self.payloads(run_id, "tool_call");
         let call = calls.into_iter().find(|call| call["call_id"] == call_id)?;
         call["child_run_id"].as_str().map(str::to_owned)
     }
 
     #[track_caller]
-    pub(super) fn verifies(&self, run_id: impl Display) {
+    pub(crate) fn verifies(&self, run_id: impl Display) {
         let verified = self.home.skillrun(&["runs", "verify", &run_id.to_string()]);
         assert_eq!(verified.exit, Some(0), "{verified:?}");
     }
 }
 
 /// A runner in the home with that path.
-pub(super) fn runner_in(home: &Path, parts: Parts) -> Runner {
+pub(crate) fn runner_in(home: &Path, parts: Parts) -> Runner {
     let config = Config::load(home).unwrap();
     let registry = Registry::load(&config.skills_dir()).unwrap();
     let clock = parts.clock.clone();
@@ -174,7 +174,7 @@ fn store_of(config: &Config, clock: &Clock) -> Store {
 }
 
 /// Looks again and again until there is something.
-pub(super) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut looks = tokio::time::interval(LOOK_INTERVAL);
     let found = async {
         loop {
@@ -188,47 +188,48 @@ pub(super) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T
     found.unwrap_or_else(|_elapsed| panic!("in vain: {what}"))
 }
 
-pub(super) fn options(verb: &Value) -> StartOptions {
+pub(crate) fn options(verb: &Value) -> StartOptions {
     StartOptions::new("probe", JsonObject::parse(verb.to_string()).unwrap())
 }
 
-pub(super) async fn start(runner: &Runner, verb: &Value) -> Started {
+pub(crate) async fn start(runner: &Runner, verb: &Value) -> Started {
     runner.start(Caller::new(), options(verb)).await.unwrap()
 }
 
 /// The calls, one after the other.
-pub(super) fn calls(calls: &[Value]) -> Value {
+pub(crate) fn calls(calls: &[Value]) -> Value {
     json!({ "verb": "calls", "calls": calls })
 }
 
-pub(super) fn ask(timeout_ms: Option<u64>) -> Value {
+pub(crate) fn ask(timeout_ms: Option<u64>) -> Value {
     json!({ "call": "ask", "prompt": "Go on?", "payload": "{}", "timeout_ms": timeout_ms })
 }
 
-pub(super) fn call_tool(name: &str, arguments: &Value) -> Value {
+pub(crate) fn call_tool(name: &str, arguments: &Value) -> Value {
     json!({ "call": "tool", "name": name, "arguments": arguments.to_string() })
 }
 
-pub(super) fn hand_over(verb: &Value) -> Value {
+pub(crate) fn hand_over(verb: &Value) -> Value {
     json!({ "call": "skill", "skill": "probe", "input": verb.to_string() })
 }
 
-pub(super) fn yes() -> ApprovalDecision {
+pub(crate) fn yes() -> ApprovalDecision {
     ApprovalDecision {
         approved: true,
         reason: "because".to_owned(),
         source: ApprovalSource::Api,
+        option: None,
     }
 }
 
 /// What the probe answered.
-pub(super) fn said(outcome: &RunOutcome) -> Value {
+pub(crate) fn said(outcome: &RunOutcome) -> Value {
     serde_json::from_str(outcome.result.output().as_str()).unwrap()
 }
 
 impl Library {
     /// Starts a run, and interrupts it when it asks its first question.
-    pub(super) async fn interrupted(&self, parts: Parts, wanted: StartOptions) -> RunId {
+    pub(crate) async fn interrupted(&self, parts: Parts, wanted: StartOptions) -> RunId {
         let runner = self.runner(parts);
         let started = runner.start(Caller::new(), wanted).await.unwrap();
         let asked = || self.payloads(&started.run_id, "approval_request").pop();
@@ -239,19 +240,19 @@ impl Library {
     }
 
     /// Goes on with a run to its end, with every question answered with yes.
-    pub(super) async fn resumed(&self, parts: Parts, run_id: &RunId) -> RunOutcome {
+    pub(crate) async fn resumed(&self, parts: Parts, run_id: &RunId) -> RunOutcome {
         let runner = self.runner(parts);
         let resumed = runner.resume(Caller::new(), run_id, approving()).await;
         resumed.unwrap()
     }
 
-    pub(super) fn ledger(&self, run_id: &RunId) -> String {
+    pub(crate) fn ledger(&self, run_id: &RunId) -> String {
         std::fs::read_to_string(self.home.ledger(run_id.as_str())).unwrap()
     }
 }
 
 /// Every question is answered with yes.
-pub(super) fn approving() -> ResumeOptions {
+pub(crate) fn approving() -> ResumeOptions {
     let mut options = ResumeOptions::default();
     options.terms.approvals = Some(ApprovalPolicy::Yes);
     options
@@ -281,7 +282,7 @@ impl HostTool for Gated {
 }
 
 /// With a tool `a__wait` that answers as often as the semaphore lets it.
-pub(super) fn gated(gate: &Arc<Semaphore>) -> Parts {
+pub(crate) fn gated(gate: &Arc<Semaphore>) -> Parts {
     let gated = Toolbox::new().with_host_tool(Arc::new(Gated(Arc::clone(gate))));
     Parts {
         tools: gated.unwrap(),

@@ -3,7 +3,7 @@
 mod forged;
 mod killable;
 mod kills;
-mod library;
+pub(crate) mod library;
 mod recovered;
 mod replay;
 mod resumed;

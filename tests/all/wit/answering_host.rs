@@ -162,6 +162,10 @@ impl Provided for AnsweringHost {
         ready(Ok(decision))
     }
 
+    fn ask_permission(&self, _request: skillrun::call::PermissionRequest) -> Answer<'_, String> {
+        Box::pin(std::future::ready(Err(CallError::Cancelled)))
+    }
+
     fn call_skill<'a>(&'a self, skill: &'a str, input: &'a str) -> Answer<'a, String> {
         self.note(format!("{skill} {input}"));
         ready(Ok(format!("[{input}]")))
@@ -206,6 +210,10 @@ impl RunHost for AnsweringHost {
     }
 
     fn emit(&self, _event: GuestEvent<'_>) -> Result<u64, RecordRefused> {
+        Err(RecordRefused::Unavailable)
+    }
+
+    fn tell(&self, _update: &skillrun::call::SessionUpdate) -> Result<(), RecordRefused> {
         Err(RecordRefused::Unavailable)
     }
 

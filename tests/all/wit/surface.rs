@@ -239,6 +239,11 @@ for file in found:
     ast.parse(file.read_text(), str(file), feature_version=(3, 10))
 ";
 
+/// A line of TypeScript that makes an agent with this `start`.
+fn agent(start: &str) -> String {
+    format!("sdk.agent({{ name: \"a\", version: \"1\", description: \"b\", {start} }});")
+}
+
 /// What the compiler must refuse, so that a green build means something.
 #[test]
 fn the_compiler_refuses_what_does_not_fit_the_sdk() {
@@ -263,8 +268,19 @@ fn the_compiler_refuses_what_does_not_fit_the_sdk() {
             .unwrap();
         !output.status.success()
     };
-    assert!(!refused("sdk.log.info(sdk.tools.invoke(\"a\", {}).text);"));
     for line in [
+        "sdk.log.info(sdk.tools.invoke(\"a\", {}).text);",
+        &agent("start: () => ({ prompt: (text) => sdk.session.emitText(text) })"),
+        &agent("start: () => ({ prompt: () => \"refusal\", finish: () => {} })"),
+    ] {
+        assert!(!refused(line), "{line}");
+    }
+    for line in [
+        &agent("start: () => ({})"),
+        &agent("start: () => ({ prompt: () => \"tired\" })"),
+        &agent("start: () => ({ async prompt() {} })"),
+        "sdk.session.plan([{ description: \"a\" }]);",
+        "sdk.session.requestPermission(\"a\", [\"allow\"]);",
         "sdk.tools.invoke(\"a\", 1);",
         "sdk.llm.generate({ model: \"a/b\" });",
         "sdk.log.info(1);",

@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Package, expand, type_name};
+use super::{expand, type_name};
+use crate::descriptor::Package;
 
 fn package(name: &str, description: &str) -> Package {
     Package {

@@ -7,11 +7,13 @@ use convert::{completion_chunk, llm_request, llm_response, results, tool_answer}
 pub(crate) use wire::{Pending, start_request};
 
 use crate::HostError;
+use crate::agent_bindings::skillrun::skill::session;
 use crate::approval::{Decision, Question};
 use crate::bindings::skillrun::skill;
 use crate::llm::{Chunk, Request, Response};
 use crate::log::Level;
 use crate::recorder::{Event, RecordError};
+use crate::session::{PermissionRequest, Update};
 use crate::tools::{Answer, Tool};
 
 pub(crate) use skill::run::{
@@ -112,4 +114,24 @@ pub(crate) fn invoke_skills(
         .map(|(skill, input)| skill::handoff::Call { skill, input })
         .collect();
     results(skill::handoff::invoke_all(&calls, parallel_max), Ok)
+}
+
+pub(crate) fn emit_update(update: &Update) -> Result<(), HostError> {
+    Ok(session::emit(&update.into())?)
+}
+
+pub(crate) fn request_permission(request: &PermissionRequest) -> Result<String, HostError> {
+    let options = request
+        .options
+        .iter()
+        .map(|option| session::PermissionOption {
+            id: option.id.clone(),
+            label: option.label.clone(),
+        });
+    let options: Vec<session::PermissionOption> = options.collect();
+    Ok(session::request_permission(
+        &request.title,
+        &options,
+        &request.details,
+    )?)
 }

@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
+use crate::agent_bindings::skillrun::skill::session;
 use crate::bindings::skillrun::skill::types::HostError as RawError;
 use crate::bindings::skillrun::skill::{llm, log, recorder, tools};
 use crate::llm::{
@@ -9,6 +10,7 @@ use crate::llm::{
 };
 use crate::log::Level;
 use crate::recorder::{Event, RecordError};
+use crate::session::{PlanStatus, Update};
 use crate::tools::{Answer, Tool};
 use crate::{HostError, SkillError};
 
@@ -194,6 +196,29 @@ impl From<&Event> for recorder::Event {
                 name: custom.name.clone(),
                 payload: custom.payload.to_string(),
             }),
+        }
+    }
+}
+
+impl From<&Update> for session::Update {
+    fn from(update: &Update) -> Self {
+        match update {
+            Update::MessageChunk(text) => Self::MessageChunk(text.clone()),
+            Update::Reasoning(text) => Self::Reasoning(text.clone()),
+            Update::Plan(entries) => {
+                let entries = entries.iter().map(|entry| session::PlanEntry {
+                    description: entry.description.clone(),
+                    status: match entry.status {
+                        PlanStatus::Pending => session::PlanStatus::Pending,
+                        PlanStatus::InProgress => session::PlanStatus::InProgress,
+                        PlanStatus::Completed => session::PlanStatus::Completed,
+                        PlanStatus::Failed => session::PlanStatus::Failed,
+                    },
+                    priority: entry.priority,
+                });
+                Self::Plan(entries.collect())
+            }
+            &Update::ContextWindow(used, size) => Self::ContextWindow((used, size)),
         }
     }
 }

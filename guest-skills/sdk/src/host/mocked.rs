@@ -10,6 +10,7 @@ use crate::llm::{Chunk, Part, Request, Response};
 use crate::log::Level;
 use crate::mock::{Seen, current, with};
 use crate::recorder::{Event, RecordError};
+use crate::session::{PermissionRequest, Update};
 use crate::tools::{Answer, Tool};
 use crate::{HostError, http};
 
@@ -173,15 +174,21 @@ pub(crate) fn start(request: &Request) -> Result<Completion, HostError> {
         }
     }
     chunks.push_back(Chunk::Done(response));
+    let mut chunks: VecDeque<_> = chunks.into_iter().map(Ok).collect();
+    let broken = with(|active| active.mock.broken_stream.clone());
+    if let Some((after_chunks, error)) = broken.filter(|(after, _)| *after < chunks.len()) {
+        chunks.truncate(after_chunks);
+        chunks.push_back(Err(error));
+    }
     Ok(Completion(chunks))
 }
 
 #[derive(Debug)]
-pub(crate) struct Completion(VecDeque<Chunk>);
+pub(crate) struct Completion(VecDeque<Result<Chunk, HostError>>);
 
 impl Completion {
     pub(crate) fn next(&mut self) -> Result<Option<Chunk>, HostError> {
-        Ok(self.0.pop_front())
+        self.0.pop_front().transpose()
     }
 }
 
@@ -217,6 +224,30 @@ pub(crate) fn invoke_skills(
     calls
         .map(|(name, input)| invoke_skill(&name, &input))
         .collect()
+}
+
+pub(crate) fn emit_update(update: &Update) -> Result<(), HostError> {
+    with(|active| {
+        active
+            .mock
+            .may_emit
+            .as_ref()
+            .map_or(Ok(()), |may| may(update))?;
+        active.see(Seen::Update(update.clone()));
+        Ok(())
+    })
+}
+
+pub(crate) fn request_permission(request: &PermissionRequest) -> Result<String, HostError> {
+    with(|active| {
+        active.see(Seen::Permission(request.clone()));
+        match &active.mock.choose {
+            Some(choose) => choose(request),
+            None => panic!(
+                "a permission is asked for and not mocked: add .permission(|request| Ok(..))"
+            ),
+        }
+    })
 }
 
 #[derive(Debug)]

@@ -29,6 +29,7 @@
 
 mod active;
 mod record;
+mod session;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -37,8 +38,10 @@ use serde_json::Value;
 
 pub(crate) use active::{Active, current, with};
 pub use record::{Record, Seen};
+pub use session::MockSession;
 
 use crate::approval::{Decision, Question};
+use crate::session::{PermissionRequest, Update};
 use crate::tools::{Answer, Tool};
 use crate::{HostError, Skill, SkillError, http, llm, run_json};
 
@@ -54,6 +57,9 @@ pub struct Mock {
     pub(crate) decide: Option<Respond<Question, Decision>>,
     pub(crate) skills: BTreeMap<String, Respond<Value, Result<Value, HostError>>>,
     pub(crate) http: Option<Respond<http::Request, Result<http::Response, http::Error>>>,
+    pub(crate) broken_stream: Option<(usize, HostError)>,
+    pub(crate) may_emit: Option<Respond<Update, Result<(), HostError>>>,
+    pub(crate) choose: Option<Respond<PermissionRequest, Result<String, HostError>>>,
     pub(crate) run_id: String,
     pub(crate) parent_id: Option<String>,
     pub(crate) skill_name: String,
@@ -71,6 +77,9 @@ impl Default for Mock {
             decide: None,
             skills: BTreeMap::new(),
             http: None,
+            broken_stream: None,
+            may_emit: None,
+            choose: None,
             run_id: format!("run_{:032x}", 1),
             parent_id: None,
             skill_name: "skill".to_owned(),
@@ -117,6 +126,32 @@ impl Mock {
     ) -> Self {
         let respond = move |request: &llm::Request| respond(request).map(Into::into);
         self.model = Some(Rc::new(respond));
+        self
+    }
+
+    /// Breaks streamed answers off after so many chunks: the next step of the stream is the error. An answer with no
+    /// more chunks than that is whole.
+    #[must_use]
+    pub fn broken_stream(mut self, after_chunks: usize, error: HostError) -> Self {
+        self.broken_stream = Some((after_chunks, error));
+        self
+    }
+
+    /// Says what becomes of what an agent tells; without it, all of it is taken.
+    #[must_use]
+    pub fn emit(mut self, may_emit: impl Fn(&Update) -> Result<(), HostError> + 'static) -> Self {
+        self.may_emit = Some(Rc::new(may_emit));
+        self
+    }
+
+    /// Answers permission requests with the id of an option.
+    #[must_use]
+    pub fn permission<I: Into<String>>(
+        mut self,
+        choose: impl Fn(&PermissionRequest) -> Result<I, HostError> + 'static,
+    ) -> Self {
+        let choose = move |request: &PermissionRequest| choose(request).map(Into::into);
+        self.choose = Some(Rc::new(choose));
         self
     }
 

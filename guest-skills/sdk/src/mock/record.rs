@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::approval::Question;
 use crate::log::Level;
 use crate::recorder::{Custom, Event};
+use crate::session::{PermissionRequest, Update};
 use crate::{SkillError, http, llm};
 
 /// A result, and all that was asked of the host on the way to it.
@@ -66,6 +67,10 @@ pub enum Seen {
     },
     /// An event of the skill's own was recorded.
     Event(Event),
+    /// Whoever watches was told something.
+    Update(Update),
+    /// Whoever watches was asked to choose.
+    Permission(PermissionRequest),
 }
 
 impl<T> Record<T> {
@@ -129,6 +134,34 @@ impl<T> Record<T> {
     pub fn customs(&self) -> Vec<&Custom> {
         self.pick(|seen| match seen {
             Seen::Event(Event::Custom(custom)) => Some(custom),
+            _ => None,
+        })
+    }
+
+    /// What whoever watches was told.
+    pub fn updates(&self) -> Vec<&Update> {
+        self.pick(|seen| match seen {
+            Seen::Update(update) => Some(update),
+            _ => None,
+        })
+    }
+
+    /// The answer: the chunks of text that were emitted, put together.
+    pub fn text(&self) -> String {
+        let texts = self
+            .updates()
+            .into_iter()
+            .filter_map(|update| match update {
+                Update::MessageChunk(text) => Some(text.as_str()),
+                _ => None,
+            });
+        texts.collect()
+    }
+
+    /// The permissions that were asked for.
+    pub fn permissions(&self) -> Vec<&PermissionRequest> {
+        self.pick(|seen| match seen {
+            Seen::Permission(request) => Some(request),
             _ => None,
         })
     }

@@ -13,7 +13,9 @@ use crate::llm::{Chunk, Message, Part, Request, Response, Role, StopReason, Tool
 use crate::log::Level;
 use crate::recorder::{Custom, Event, Node};
 use crate::tools::{Answer, Call, Tool};
-use crate::{HostError, SkillError, approval, handoff, http, llm, log, recorder, run, tools};
+use crate::{
+    HostError, SkillError, approval, handoff, http, llm, log, recorder, run, session, tools,
+};
 
 /// A tool that knows squares of numbers below ten, says that it failed for larger ones, and refuses what
 /// is no number.
@@ -294,7 +296,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 #[test]
 fn what_is_not_mocked_says_what_to_add() {
     let request = Request::new("a/b").user("?");
-    let cases: [(&dyn Fn(), &str); 6] = [
+    let cases: [(&dyn Fn(), &str); 7] = [
         (
             &|| drop(tools::invoke("a__b", &json!({}))),
             "the tool a__b is not mocked: add .tool(\"a__b\", |arguments| Ok(..))",
@@ -310,6 +312,10 @@ fn what_is_not_mocked_says_what_to_add() {
         (
             &|| drop(handoff::invoke::<Value>("greet", &json!({}))),
             "the skill greet is not mocked: add .skill(\"greet\", |input| Ok(..))",
+        ),
+        (
+            &|| drop(session::request_permission("?", &[], &json!({}))),
+            "a permission is asked for and not mocked: add .permission(|request| Ok(..))",
         ),
         (
             &|| drop(http::Request::get("http://a/").send()),

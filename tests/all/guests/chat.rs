@@ -1,0 +1,10 @@
+//! `chat`: what it is taken for. What it does with a model, tools and a person, its own tests try on a mock.
+
+use skillrun_test_artifacts::CHAT;
+
+use super::assert_is_no_skill;
+
+#[test]
+pub(super) fn main_job() {
+    assert_is_no_skill(&CHAT);
+}
