@@ -262,7 +262,7 @@ impl Runner {
                 began_at: appended.time,
                 wall_time: Duration::from_millis(wall_time_ms),
                 deadline: options.deadline,
-                replay: Some(Replay::new(recorded, beyond)),
+                replay: Some(Replay::new(recorded.going_on(), beyond)),
                 session: options.session.clone(),
             },
         );

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use super::state::Ending;
 use crate::clock::Timestamp;
 use crate::id::RunId;
-use crate::ledger::{SessionFacts, StoreError};
+use crate::ledger::{RecordError, SessionFacts, StoreError};
 use crate::outcome::OutcomeCode;
-use crate::runner::{JsonObject, PromptRefused, RunError, SessionObserver, Terms, ToolSurface};
+use crate::runner::{
+    ExecutorError, JsonObject, PromptRefused, RunError, SessionObserver, Terms, ToolSurface,
+};
 
 /// Carries out executions of agents, each of which leaves a ledger in the store of the runtime.
 #[async_trait]
@@ -51,7 +54,8 @@ pub enum BackendHealth {
 }
 
 /// Which ledger an execution has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LedgerPart {
     /// A new one.
     Begin,
@@ -89,7 +93,8 @@ pub struct Created {
     pub instance: Arc<dyn Instance>,
     /// When its first event was recorded.
     pub started_at: Timestamp,
-    /// Ready when its last event is on record, and never before the last signal.
+    /// Ready when its last event is on record, and never before the last signal. Whoever has this has to await
+    /// it.
     pub ended: BoxFuture<'static, End>,
 }
 
@@ -122,7 +127,7 @@ pub trait Instance: Send + Sync {
 }
 
 /// How an execution ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// In which way.
     pub ending: Ending,
@@ -180,6 +185,22 @@ pub enum BackendError {
     /// The ledgers cannot be read or written.
     #[error("cannot look after the ledgers")]
     Store(#[from] StoreError),
+    /// The agent cannot be carried out.
+    #[error(transparent)]
+    Agent(#[from] ExecutorError),
+    /// The change cannot be put on record.
+    #[error("cannot record it")]
+    Record(#[from] RecordError),
+    /// Whoever was to carry it out refused to.
+    #[error("{message}")]
+    Refused {
+        /// The outcome code.
+        code: OutcomeCode,
+        /// Why.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// The execution is over.
     #[error("the execution is over")]
     Over,
@@ -198,8 +219,10 @@ impl BackendError {
     pub fn code(&self) -> OutcomeCode {
         match self {
             Self::Run(error) => error.code(),
+            Self::Agent(error) => error.code(),
+            Self::Refused { code, .. } => *code,
             Self::Over => OutcomeCode::NotFound,
-            Self::Store(_) | Self::Unavailable { .. } => OutcomeCode::Internal,
+            Self::Store(_) | Self::Record(_) | Self::Unavailable { .. } => OutcomeCode::Internal,
         }
     }
 
@@ -207,6 +230,8 @@ impl BackendError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Run(error) => error.hint(),
+            Self::Agent(error) => error.hint(),
+            Self::Refused { hint, .. } => hint.clone(),
             _ => None,
         }
     }
