@@ -20,6 +20,9 @@ use crate::harness::Home;
 /// How long anything may take, on a machine that does much else.
 const EVENTUALLY_MAX: Duration = Duration::from_secs(60);
 
+/// How often a status is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Who carries executions out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -68,7 +71,7 @@ impl Rig {
         };
         let home = Home::new(guests);
         home.configure(
-            "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\"]\n[limits]\nlog_lines = 1000000\n",
+            "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\"]\n",
         );
         Self::on(kind, Arc::new(home), settings)
     }
@@ -186,6 +189,17 @@ impl Rig {
 
     pub(super) async fn status(&self, id: &str) -> ExecutionStatus {
         self.look(id).await.status
+    }
+
+    /// Waits for a status that no event tells of.
+    pub(super) async fn until_status(&self, id: &str, status: ExecutionStatus) {
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        let seen = async {
+            while self.status(id).await != status {
+                looks.tick().await;
+            }
+        };
+        in_time(seen).await;
     }
 
     pub(super) async fn events(&self, id: &str) -> EventSubscription {
