@@ -14,7 +14,10 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
-use crate::runtime::{Backend, InProcess, ModeTools, NoModeTools, RuntimeOptions, WasmRuntime};
+use crate::runtime::{
+    Backend, InProcess, ModeTools, NoModeTools, RuntimeOptions, Subprocess, WasmRuntime,
+    WorkerProgram,
+};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -126,6 +129,7 @@ pub struct Builder {
     watches_skills: bool,
     own: Own,
     backends: Vec<Arc<dyn Backend>>,
+    worker: Option<WorkerProgram>,
     mode_tools: Arc<dyn ModeTools>,
 }
 
@@ -194,6 +198,14 @@ impl Builder {
         self
     }
 
+    /// Adds the backend `subprocess`, which carries each execution out in a process of its own: this program, which
+    /// has to call [`crate::runtime::work`] with its standard streams.
+    #[must_use]
+    pub fn worker(mut self, program: WorkerProgram) -> Self {
+        self.worker = Some(program);
+        self
+    }
+
     /// Where the tools of agents in each mode come from: there are none, unless this is said.
     #[must_use]
     pub fn mode_tools(mut self, tools: Arc<dyn ModeTools>) -> Self {
@@ -214,7 +226,8 @@ impl Builder {
             skills,
             watches_skills,
             own,
-            backends,
+            mut backends,
+            worker,
             mode_tools,
         } = self;
         let store = match store {
@@ -243,6 +256,9 @@ impl Builder {
             admission: config.runs,
             clock,
         });
+        if let Some(program) = worker {
+            backends.push(Arc::new(Subprocess::new(program, runner.clone())));
+        }
         let runtime = runtime(&config, &runner, backends, mode_tools);
         Ok(Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
@@ -347,6 +363,7 @@ impl Skillrun {
             watches_skills: false,
             own: Own::default(),
             backends: Vec::new(),
+            worker: None,
             mode_tools: Arc::new(NoModeTools),
         }
     }
