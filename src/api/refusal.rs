@@ -80,7 +80,8 @@ impl From<ResumeError> for Problem {
             ResumeError::NotRecorded { .. }
             | ResumeError::NotRepeated { .. }
             | ResumeError::IsExecution { .. }
-            | ResumeError::NoExecution { .. } => ProblemCode::Conflict,
+            | ResumeError::NoExecution { .. }
+            | ResumeError::OtherPart { .. } => ProblemCode::Conflict,
             ResumeError::ComponentChanged { .. } => ProblemCode::Diverged,
             ResumeError::GrantsMissing { .. } => ProblemCode::Denied,
             ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,

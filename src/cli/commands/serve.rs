@@ -60,6 +60,12 @@ pub(crate) async fn serve(
         }
     };
     tell_of_recovery(&closed, &recovered, printer);
+    for backend in host.runtime().recover().await {
+        if let Err(error) = &backend.outcome {
+            let (name, error) = (&backend.name, crate::telemetry::chain(error));
+            tracing::warn!(backend = name, error, "executions were not looked after");
+        }
+    }
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     let api = Api::new(ApiOptions {
