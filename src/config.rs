@@ -373,6 +373,11 @@ impl Config {
         self.home.join("workspaces")
     }
 
+    /// Where agents keep their documents.
+    pub fn documents_dir(&self) -> PathBuf {
+        self.home.join("documents")
+    }
+
     /// Instances that all runs and executions need at once.
     pub fn instances_max(&self) -> usize {
         self.runs

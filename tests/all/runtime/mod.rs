@@ -1,0 +1,3 @@
+//! Executions as the runtime has them.
+
+mod modes;
