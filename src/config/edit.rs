@@ -99,6 +99,14 @@ fn with_limit(
         key: key.to_owned(),
     };
     let mut document: DocumentMut = text.parse().map_err(|_| no_table(CONFIG_FILE))?;
+    if document.get("skills").is_none() {
+        // After all that is there: a comment at the end is nobody's, and would come after it otherwise.
+        let (before, key) = (text.trim_end_matches('\n'), key.as_str());
+        let gap = if before.is_empty() { "" } else { "\n\n" };
+        return Ok(format!(
+            "{before}{gap}[skills.{skill}.limits]\n{key} = {value}\n"
+        ));
+    }
     let skills = table(document.as_table_mut(), "skills").ok_or_else(|| no_table("skills"))?;
     let own = table(skills, skill).ok_or_else(|| no_table(&format!("skills.{skill}")))?;
     let limits = table(own, "limits").ok_or_else(|| no_table(&format!("skills.{skill}.limits")))?;
@@ -240,6 +248,10 @@ mod tests {
     fn what_is_not_changed_stays_byte_for_byte() {
         for (before, after) in [
             ("", "[skills.greet.limits]\nhost_calls = 7\n"),
+            (
+                "# mine",
+                "# mine\n\n[skills.greet.limits]\nhost_calls = 7\n",
+            ),
             (
                 "# mine\n[limits]\nfuel = 5 # little\n",
                 "# mine\n[limits]\nfuel = 5 # little\n\n[skills.greet.limits]\nhost_calls = 7\n",

@@ -1,6 +1,7 @@
 //! Tools for agents of one's own: launched, prompted, stopped, listed.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -85,19 +86,41 @@ pub(super) fn launch_agent(children: &Arc<dyn Children>) -> ModeTool {
         effect: Effect::Write,
         keeps_record: false,
     };
-    let children = Arc::clone(children);
+    let (children, launches) = (Arc::clone(children), Arc::new(Launches::default()));
     ModeTool::new(facts, move |arguments, call| {
-        launch(Arc::clone(&children), arguments, call)
+        let (children, launches) = (Arc::clone(&children), Arc::clone(&launches));
+        async move { launch(&*children, &launches, arguments, call).await }
     })
 }
 
-async fn launch(children: Arc<dyn Children>, asked: Launch, call: HostToolCall) -> Answered {
+/// Lets the launches of one agent happen one after the other, so that each knows of those before it.
+#[derive(Default)]
+struct Launches(Mutex<BTreeMap<ExecutionId, Turn>>);
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl Launches {
+    fn of(&self, parent: &ExecutionId) -> Turn {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(parent.clone()).or_default())
+    }
+}
+
+async fn launch(
+    children: &dyn Children,
+    launches: &Launches,
+    asked: Launch,
+    call: HostToolCall,
+) -> Answered {
     let parent = execution(&call)?;
     call.check_skill(&asked.agent)?;
     if asked.metadata.contains_key(LAUNCH_REQUEST) {
         let problem = format!("metadata.{LAUNCH_REQUEST} is not for agents to set");
         return Err(Refusal::new(RefusalCode::Denied, problem));
     }
+    let turn = launches.of(&parent);
+    let _alone = turn.lock().await;
     let there = children.list(&parent).await?;
     let live = there.iter().filter(|child| !child.status.is_terminal());
     if live.count() >= CHILDREN_MAX {

@@ -1,11 +1,12 @@
 //! The documents of an execution: files in a folder of its own, below the home.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -158,6 +159,7 @@ impl Documents {
         }
         let written = facts(name, text.as_bytes());
         let folder = self.made_folder()?;
+        let _writing = lock(&folder).map_err(|error| failed(&error))?;
         let there = read(&folder, name)?.map(|bytes| sha256(&bytes));
         if there.as_ref() == Some(&written.sha256) {
             return Ok(written);
@@ -237,11 +239,22 @@ fn replace(folder: &Dir, name: &DocumentName, bytes: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
-/// Makes the names in a folder durable. What `cap_std` opens is not open for that.
-fn sync(folder: &Dir) -> io::Result<()> {
+/// The folder, opened for what `cap_std` does not open it for.
+fn opened(folder: &Dir) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(folder, ".", flags, Mode::empty())?;
-    Ok(rustix::fs::fsync(opened)?)
+    Ok(rustix::fs::openat(folder, ".", flags, Mode::empty())?)
+}
+
+/// Waits for the right to write in a folder; it ends with what this gives.
+fn lock(folder: &Dir) -> io::Result<OwnedFd> {
+    let opened = opened(folder)?;
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&opened, FlockOperation::LockExclusive))?;
+    Ok(opened)
+}
+
+/// Makes the names in a folder durable.
+fn sync(folder: &Dir) -> io::Result<()> {
+    Ok(rustix::fs::fsync(opened(folder)?)?)
 }
 
 #[cfg(test)]
@@ -326,6 +339,25 @@ mod tests {
         // The same call once more, of which nobody was told that it was carried out.
         assert_eq!(write("two", Some(&first.sha256)).unwrap(), second);
         assert_eq!(documents.read(&name("a")).unwrap().1, "two");
+    }
+
+    /// Calls of one turn may come at the same time.
+    #[test]
+    fn writers_wait_for_each_other() {
+        let home = tempfile::tempdir().unwrap();
+        let documents = Documents::of(home.path(), &RunId::generate());
+        documents.write(&name("a"), "first", None).unwrap();
+        let expected = sha256(b"first");
+        let write =
+            |number: usize| documents.write(&name("a"), &number.to_string(), Some(&expected));
+        let won = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..16)
+                .map(|number| scope.spawn(move || write(number)))
+                .collect();
+            let written = writers.into_iter().map(|writer| writer.join().unwrap());
+            written.filter(|written| written.is_ok()).count()
+        });
+        assert_eq!(won, 1);
     }
 
     #[test]

@@ -116,8 +116,11 @@ fn named() -> Value {
 
 /// All tools of the mode.
 pub(super) fn tools(settings: &Arc<dyn Settings>) -> Vec<ModeTool> {
-    let keys: Vec<&str> = LimitKey::ALL.iter().map(|key| key.as_str()).collect();
-    let skill = || text("The name of the skill.", SKILL_CHARS_MAX);
+    let skills = tools_of_skills(settings).into_iter();
+    skills.chain(tools_of_limits(settings)).collect()
+}
+
+fn tools_of_skills(settings: &Arc<dyn Settings>) -> Vec<ModeTool> {
     vec![
         tool(
             settings,
@@ -175,6 +178,13 @@ pub(super) fn tools(settings: &Arc<dyn Settings>) -> Vec<ModeTool> {
             object(&[], json!({})),
             |_: Nothing| SettingsRequest::ReloadSkills,
         ),
+    ]
+}
+
+fn tools_of_limits(settings: &Arc<dyn Settings>) -> Vec<ModeTool> {
+    let keys: Vec<&str> = LimitKey::ALL.iter().map(|key| key.as_str()).collect();
+    let skill = || text("The name of the skill.", SKILL_CHARS_MAX);
+    vec![
         tool(
             settings,
             (

@@ -113,7 +113,7 @@ async fn a_question_goes_with_its_turn() {
         (&json!(approval_id), &json!("cancelled"))
     );
     let results = agent.payloads("tool_result");
-    assert_eq!(results[0]["error"]["code"], "cancelled", "{results:?}");
+    assert_eq!(results[0]["error"]["kind"], "cancelled", "{results:?}");
     agent.ends_well().await;
 }
 
@@ -128,7 +128,7 @@ async fn a_decision_is_on_record_as_the_hosts_word() {
     assert_eq!(answer.answer(), json!({"recorded": true}));
     let events = house.home.events_of(agent.run_id.as_str(), "custom");
     assert_eq!(events.len(), 1);
-    assert_eq!(events[0].get("source"), None);
+    assert_eq!(events[0]["source"], "host");
     assert_eq!(
         events[0]["payload"],
         json!({"name": "decision", "data": {

@@ -1,10 +1,18 @@
 //! Ledgers that end after each line of a turn, as those of processes do that were killed there.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::house::{EVERYTHING, House};
+
+/// Leaves these lines of a ledger, as if there had never been others.
+fn cut(house: &House, path: &Path, lines: &[&str]) {
+    fs::write(path, lines.join("\n") + "\n").unwrap();
+    // It knows which line was the last, once somebody has asked for a list.
+    let _forgotten = fs::remove_file(house.home.path().join("runs/index.db"));
+}
 
 /// Whatever line was the last, the turn goes on to the same answers, and nothing is done twice.
 #[tokio::test]
@@ -25,6 +33,7 @@ async fn what_tools_did_is_not_done_twice() {
     turn.await.unwrap().unwrap();
     let (run_id, said) = (agent.run_id.clone(), agent.said());
     process.shutdown().await;
+    drop((agent, process));
     let path = house.home.ledger(run_id.as_str());
     let whole = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
@@ -38,8 +47,7 @@ async fn what_tools_did_is_not_done_twice() {
     let (first, last) = (at("prompt") + 1, at("turn_completed"));
     assert!(last - first >= 12, "{whole}");
     for kept in first..=last {
-        let cut = lines[..kept].join("\n") + "\n";
-        fs::write(&path, cut).unwrap();
+        cut(&house, &path, &lines[..kept]);
         let process = house.process();
         process.runtime().recover().await;
         let agent = house.taken_up(&process, &run_id).await;
@@ -51,6 +59,7 @@ async fn what_tools_did_is_not_done_twice() {
         assert_eq!(agent.payloads("approval_response").len(), 1, "{kept}");
         agent.ends_well().await;
         process.shutdown().await;
+        drop(process);
     }
 }
 
@@ -63,13 +72,14 @@ async fn a_skill_is_run_once_wherever_its_call_was_cut_off() {
     agent.turn(&format!("tool skillrun__run_skill {run}")).await;
     let (run_id, said) = (agent.run_id.clone(), agent.said());
     process.shutdown().await;
+    drop((agent, process));
     let path = house.home.ledger(run_id.as_str());
     let whole = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let is_child = |line: &&str| line.contains("\"child_run_id\"");
     let from = lines.iter().position(is_child).unwrap() + 1;
     for kept in from..from + 3 {
-        fs::write(&path, lines[..kept].join("\n") + "\n").unwrap();
+        cut(&house, &path, &lines[..kept]);
         let process = house.process();
         process.runtime().recover().await;
         let mut spec = skillrun::runtime::LaunchSpec::default();
@@ -81,5 +91,6 @@ async fn a_skill_is_run_once_wherever_its_call_was_cut_off() {
         assert_eq!(house.home.run_ids().len(), 2, "{kept}");
         agent.ends_well().await;
         process.shutdown().await;
+        drop(process);
     }
 }

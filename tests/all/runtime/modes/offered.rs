@@ -90,7 +90,7 @@ async fn a_tool_that_left_with_a_change_of_mode_is_not_found() {
     turn.await.unwrap().unwrap();
     let said = agent.said();
     assert!(said[0].contains("\"answered\":true"), "{said:?}");
-    assert!(said[1].starts_with("error: not-found"), "{said:?}");
+    assert!(said[1].starts_with("error: not_found"), "{said:?}");
     assert!(said[2].contains("probe-agent"), "{said:?}");
     agent.ends_well().await;
 }

@@ -161,5 +161,6 @@ async fn a_limit_that_cannot_be_had_leaves_everything_as_it_was() {
             .answer();
         assert_eq!(limits["limits"]["host_calls"]["source"], "default");
     }
+    fs::write(&path, before).unwrap();
     agent.ends_well().await;
 }
