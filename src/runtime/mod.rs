@@ -16,6 +16,7 @@ mod event;
 mod in_process;
 mod launch_request;
 mod mode;
+pub mod modes;
 mod record;
 mod state;
 mod subprocess;
