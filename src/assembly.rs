@@ -262,18 +262,17 @@ impl Builder {
             admission: config.runs,
             clock,
         });
-        if let Some(program) = worker {
-            backends.push(Arc::new(Subprocess::new(program, runner.clone())));
-        }
         let whole = Arc::new(Whole::default());
+        let host = Arc::clone(&whole);
+        let parts = ModeParts::of_host(host, config.documents_dir());
         let mode_tools: Arc<dyn ModeTools> = match mode_tools {
             Some(tools) => tools,
-            None => {
-                let host = Arc::clone(&whole);
-                let parts = ModeParts::of_host(host, config.documents_dir());
-                Arc::new(ModeToolset::new(&parts)?)
-            }
+            None => Arc::new(ModeToolset::new(&parts)?),
         };
+        if let Some(program) = worker {
+            let subprocess = Subprocess::new(program, runner.clone());
+            backends.push(Arc::new(subprocess.with_parts(parts)));
+        }
         let runtime = runtime(&config, &runner, backends, mode_tools);
         let skillrun = Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
