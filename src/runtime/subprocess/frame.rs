@@ -48,7 +48,7 @@ pub(super) struct Launch {
 
 /// What a worker is told. The end of its input means that nobody is there any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "frame", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
     /// Begin; the first frame, and no other.
     Launch(Box<Launch>),
