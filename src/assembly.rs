@@ -3,9 +3,12 @@
 //! [`Skillrun`] is what an embedder has of all of it: a store, skills, and a runner that carries runs out. Each
 //! part can be replaced before it is built.
 
+mod host;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::host::Whole;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::ledger::{RedactError, Store, StoreError, StoreOptions};
@@ -14,9 +17,9 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
+use crate::runtime::modes::{ModeParts, ModeToolset};
 use crate::runtime::{
-    Backend, InProcess, ModeTools, NoModeTools, RuntimeOptions, Subprocess, WasmRuntime,
-    WorkerProgram,
+    Backend, InProcess, ModeTools, RuntimeOptions, Subprocess, WasmRuntime, WorkerProgram,
 };
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
@@ -49,6 +52,9 @@ pub enum AssemblyError {
     /// The engine cannot be made.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// What was put together is there no more.
+    #[error("the process comes to its end")]
+    Over,
 }
 
 /// Whom skills can reach, if they may.
@@ -130,7 +136,7 @@ pub struct Builder {
     own: Own,
     backends: Vec<Arc<dyn Backend>>,
     worker: Option<WorkerProgram>,
-    mode_tools: Arc<dyn ModeTools>,
+    mode_tools: Option<Arc<dyn ModeTools>>,
 }
 
 impl Builder {
@@ -206,10 +212,10 @@ impl Builder {
         self
     }
 
-    /// Where the tools of agents in each mode come from: there are none, unless this is said.
+    /// Where the tools of agents in each mode come from, instead of those that reach this home.
     #[must_use]
     pub fn mode_tools(mut self, tools: Arc<dyn ModeTools>) -> Self {
-        self.mode_tools = tools;
+        self.mode_tools = Some(tools);
         self
     }
 
@@ -256,11 +262,19 @@ impl Builder {
             admission: config.runs,
             clock,
         });
+        let whole = Arc::new(Whole::default());
+        let host = Arc::clone(&whole);
+        let parts = ModeParts::of_host(host, config.documents_dir());
+        let mode_tools: Arc<dyn ModeTools> = match mode_tools {
+            Some(tools) => tools,
+            None => Arc::new(ModeToolset::new(&parts)?),
+        };
         if let Some(program) = worker {
-            backends.push(Arc::new(Subprocess::new(program, runner.clone())));
+            let subprocess = Subprocess::new(program, runner.clone());
+            backends.push(Arc::new(subprocess.with_parts(parts)));
         }
         let runtime = runtime(&config, &runner, backends, mode_tools);
-        Ok(Skillrun(Arc::new(Inner {
+        let skillrun = Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
                 config: Arc::new(config),
                 tools,
@@ -270,7 +284,9 @@ impl Builder {
             runtime,
             own,
             _watcher: watcher,
-        })))
+        }));
+        whole.set(&skillrun);
+        Ok(skillrun)
     }
 }
 
@@ -364,7 +380,7 @@ impl Skillrun {
             own: Own::default(),
             backends: Vec::new(),
             worker: None,
-            mode_tools: Arc::new(NoModeTools),
+            mode_tools: None,
         }
     }
 

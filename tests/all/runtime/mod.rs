@@ -8,6 +8,7 @@ mod fake;
 mod families;
 mod late;
 mod launches;
+mod modes;
 mod restarts;
 mod rig;
 mod turns;
