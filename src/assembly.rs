@@ -18,7 +18,9 @@ use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
 use crate::runtime::modes::{ModeParts, ModeToolset};
-use crate::runtime::{Backend, InProcess, ModeTools, RuntimeOptions, WasmRuntime};
+use crate::runtime::{
+    Backend, InProcess, ModeTools, RuntimeOptions, Subprocess, WasmRuntime, WorkerProgram,
+};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -133,6 +135,7 @@ pub struct Builder {
     watches_skills: bool,
     own: Own,
     backends: Vec<Arc<dyn Backend>>,
+    worker: Option<WorkerProgram>,
     mode_tools: Option<Arc<dyn ModeTools>>,
 }
 
@@ -201,6 +204,14 @@ impl Builder {
         self
     }
 
+    /// Adds the backend `subprocess`, which carries each execution out in a process of its own: this program, which
+    /// has to call [`crate::runtime::work`] with its standard streams.
+    #[must_use]
+    pub fn worker(mut self, program: WorkerProgram) -> Self {
+        self.worker = Some(program);
+        self
+    }
+
     /// Where the tools of agents in each mode come from, instead of those that reach this home.
     #[must_use]
     pub fn mode_tools(mut self, tools: Arc<dyn ModeTools>) -> Self {
@@ -221,7 +232,8 @@ impl Builder {
             skills,
             watches_skills,
             own,
-            backends,
+            mut backends,
+            worker,
             mode_tools,
         } = self;
         let store = match store {
@@ -250,14 +262,13 @@ impl Builder {
             admission: config.runs,
             clock,
         });
+        if let Some(program) = worker {
+            backends.push(Arc::new(Subprocess::new(program, runner.clone())));
+        }
         let whole = Arc::new(Whole::default());
-        let mode_tools: Arc<dyn ModeTools> = match mode_tools {
+        let mode_tools = match mode_tools {
             Some(tools) => tools,
-            None => {
-                let host = Arc::clone(&whole);
-                let parts = ModeParts::of_host(host, config.documents_dir());
-                Arc::new(ModeToolset::new(&parts)?)
-            }
+            None => mode_tools_of(&whole, &config)?,
         };
         let runtime = runtime(&config, &runner, backends, mode_tools);
         let skillrun = Skillrun(Arc::new(Inner {
@@ -274,6 +285,16 @@ impl Builder {
         whole.set(&skillrun);
         Ok(skillrun)
     }
+}
+
+/// The tools of modes that reach this home.
+fn mode_tools_of(
+    whole: &Arc<Whole>,
+    config: &Config,
+) -> Result<Arc<dyn ModeTools>, AssemblyError> {
+    let host = Arc::clone(whole);
+    let parts = ModeParts::of_host(host, config.documents_dir());
+    Ok(Arc::new(ModeToolset::new(&parts)?))
 }
 
 /// What launches agents, as the configuration says: inside this process, or by one of these backends.
@@ -365,6 +386,7 @@ impl Skillrun {
             watches_skills: false,
             own: Own::default(),
             backends: Vec::new(),
+            worker: None,
             mode_tools: None,
         }
     }

@@ -16,10 +16,13 @@ use tokio_util::sync::CancellationToken;
 use self::lifecycle::{Life, Signals};
 pub(crate) use self::listener::Inherited;
 use self::reload::Reload;
+use anyhow::Context as _;
+
 use crate::api::{Api, ApiOptions};
 use crate::assembly::Skillrun;
 use crate::cli::args::ServeArgs;
 use crate::cli::assemble;
+use crate::cli::commands::worker;
 use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -44,7 +47,11 @@ pub(crate) async fn serve(
     listener::raise_descriptors(&config);
     let reload = Reload::new(&config, settings.listen);
     let recovery = config.recovery;
-    let host = Skillrun::builder(config).watch_skills().build();
+    let worker = worker::program(&config).context("cannot find this program")?;
+    let host = Skillrun::builder(config)
+        .watch_skills()
+        .worker(worker)
+        .build();
     let host = host.map_err(assemble::refused)?;
     let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
     let exporter = exporter

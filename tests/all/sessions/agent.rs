@@ -33,6 +33,7 @@ impl SessionObserver for Told {
 /// A home with the agent in it.
 pub(super) struct Agents {
     pub(super) home: Home,
+    agent: &'static str,
 }
 
 /// An execution that goes on.
@@ -46,11 +47,15 @@ pub(super) struct Live {
 
 impl Agents {
     pub(super) fn new(more: &str) -> Self {
-        let home = Home::new(&[PROBE_AGENT]);
+        Self::of("probe-agent", Home::new(&[PROBE_AGENT]), more)
+    }
+
+    /// With another agent, which is in the home.
+    pub(super) fn of(agent: &'static str, home: Home, more: &str) -> Self {
         home.configure(&format!(
             "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\", \"llm:local/*\", \"tool:*\"]\n{more}\n"
         ));
-        Self { home }
+        Self { home, agent }
     }
 
     pub(super) fn runner(&self, parts: Parts) -> Runner {
@@ -69,7 +74,7 @@ impl Agents {
         let run_id = RunId::generate();
         let (session, signals) = session(&run_id, 1);
         let metadata = JsonObject::parse(metadata.to_string()).unwrap();
-        let mut options = StartOptions::new("probe-agent", metadata);
+        let mut options = StartOptions::new(self.agent, metadata);
         options.run_id = Some(run_id.clone());
         options.session = Some(session.clone());
         let started = runner.start(Caller::new(), options).await.unwrap();
