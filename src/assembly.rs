@@ -288,10 +288,7 @@ impl Builder {
 }
 
 /// The tools of modes that reach this home.
-fn mode_tools_of(
-    whole: &Arc<Whole>,
-    config: &Config,
-) -> Result<Arc<dyn ModeTools>, AssemblyError> {
+fn mode_tools_of(whole: &Arc<Whole>, config: &Config) -> Result<Arc<dyn ModeTools>, AssemblyError> {
     let host = Arc::clone(whole);
     let parts = ModeParts::of_host(host, config.documents_dir());
     Ok(Arc::new(ModeToolset::new(&parts)?))
