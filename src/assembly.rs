@@ -265,7 +265,7 @@ impl Builder {
         let whole = Arc::new(Whole::default());
         let host = Arc::clone(&whole);
         let parts = ModeParts::of_host(host, config.documents_dir());
-        let mode_tools: Arc<dyn ModeTools> = match mode_tools {
+        let mode_tools = match mode_tools {
             Some(tools) => tools,
             None => Arc::new(ModeToolset::new(&parts)?),
         };

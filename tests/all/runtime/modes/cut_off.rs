@@ -42,7 +42,7 @@ async fn what_tools_did_is_not_done_twice() {
             let line: Value = serde_json::from_str(line).unwrap();
             line["type"] == kind
         };
-        lines.iter().position(|line| is_it(&line)).unwrap()
+        lines.iter().position(&is_it).unwrap()
     };
     let (first, last) = (at("prompt") + 1, at("turn_completed"));
     assert!(last - first >= 12, "{whole}");
@@ -50,7 +50,7 @@ async fn what_tools_did_is_not_done_twice() {
         cut(&house, &path, &lines[..kept]);
         let process = house.process();
         process.runtime().recover().await;
-        let agent = house.taken_up(&process, &run_id).await;
+        let agent = house.taken_up(&process, &run_id, "office").await;
         agent.ready().await;
         let now = agent.said();
         // Only the time may be another one.
@@ -82,10 +82,7 @@ async fn a_skill_is_run_once_wherever_its_call_was_cut_off() {
         cut(&house, &path, &lines[..kept]);
         let process = house.process();
         process.runtime().recover().await;
-        let mut spec = skillrun::runtime::LaunchSpec::default();
-        spec.agent_profile_id = "probe-agent".to_owned();
-        spec.prior_session = run_id.to_string();
-        let agent = house.launched(&process, spec).await;
+        let agent = house.taken_up(&process, &run_id, "task").await;
         agent.ready().await;
         assert_eq!(agent.said(), said, "{kept}");
         assert_eq!(house.home.run_ids().len(), 2, "{kept}");

@@ -67,18 +67,23 @@ impl House {
         self.launched(process, spec).await
     }
 
-    /// Goes on with an execution that was cut off, and waits until its turn is over.
-    pub(super) async fn taken_up<'h>(&'h self, process: &Skillrun, run_id: &RunId) -> Agent<'h> {
+    /// Goes on with an execution that was cut off.
+    pub(super) async fn taken_up<'h>(
+        &'h self,
+        process: &Skillrun,
+        run_id: &RunId,
+        mode: &str,
+    ) -> Agent<'h> {
         let spec = LaunchSpec {
             agent_profile_id: "probe-agent".to_owned(),
             prior_session: run_id.to_string(),
-            mcp_mode: "office".to_owned(),
+            mcp_mode: mode.to_owned(),
             ..LaunchSpec::default()
         };
         self.launched(process, spec).await
     }
 
-    pub(super) async fn launched<'h>(&'h self, process: &Skillrun, spec: LaunchSpec) -> Agent<'h> {
+    async fn launched<'h>(&'h self, process: &Skillrun, spec: LaunchSpec) -> Agent<'h> {
         let launched = process.runtime().launch(spec).await.unwrap();
         Agent {
             house: self,

@@ -97,10 +97,7 @@ async fn a_run_inside_goes_on_when_the_execution_is_taken_up() {
     agent.asked(&child.parse().unwrap()).await;
     process.shutdown().await;
     let process = house.process();
-    let mut spec = skillrun::runtime::LaunchSpec::default();
-    spec.agent_profile_id = "probe-agent".to_owned();
-    spec.prior_session = agent.run_id.to_string();
-    let agent = house.launched(&process, spec).await;
+    let agent = house.taken_up(&process, &agent.run_id, "task").await;
     agent
         .decide(&child.parse().unwrap(), true, None, "because")
         .await;
