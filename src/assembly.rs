@@ -14,6 +14,7 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
+use crate::runtime::{NoModeTools, RuntimeOptions, WasmRuntime};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -223,6 +224,16 @@ impl Builder {
             admission: config.runs,
             clock,
         });
+        let runtime = WasmRuntime::new(RuntimeOptions {
+            runner: runner.clone(),
+            backends: Vec::new(),
+            default_backend: String::new(),
+            mode_tools: Arc::new(NoModeTools),
+            workspaces_dir: config.home.join("workspaces"),
+            executions_max: 64,
+            grace: crate::runner::GRACE_DEFAULT,
+            retention: std::time::Duration::from_secs(60),
+        });
         Ok(Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
                 config: Arc::new(config),
@@ -230,6 +241,7 @@ impl Builder {
             }),
             skills,
             runner,
+            runtime,
             own,
             _watcher: watcher,
         })))
@@ -280,6 +292,7 @@ struct Inner {
     current: Mutex<Current>,
     skills: SkillSet,
     runner: Runner,
+    runtime: WasmRuntime,
     own: Own,
     /// Keeps `skills` as the folder is.
     _watcher: Option<Watcher>,
@@ -331,6 +344,11 @@ impl Skillrun {
         &self.0.runner
     }
 
+    /// What launches and prompts executions of agents.
+    pub fn runtime(&self) -> &WasmRuntime {
+        &self.0.runtime
+    }
+
     /// Where time comes from.
     pub fn clock(&self) -> &Clock {
         self.0.runner.clock()
@@ -358,6 +376,7 @@ impl Skillrun {
 
     /// Interrupts what goes on, waits until all of it has its end on record, and ends the servers of tools.
     pub async fn shutdown(&self) {
+        self.runtime().shutdown().await;
         self.0.runner.shutdown().await;
         let tools = self.current().tools.clone();
         tools.shutdown().await;

@@ -17,6 +17,7 @@ mod in_process;
 mod launch_request;
 mod mode;
 mod state;
+mod statistics;
 mod subscription;
 mod table;
 mod types;
@@ -34,6 +35,7 @@ pub use self::in_process::{IN_PROCESS, InProcess};
 pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
+pub use self::statistics::{LiveExecutions, RuntimeStatistics};
 pub use self::subscription::EventSubscription;
 pub use self::table::QUEUED_MAX;
 pub use self::types::{

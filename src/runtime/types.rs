@@ -38,6 +38,9 @@ pub struct LaunchSpec {
     pub metadata: Metadata,
     /// The execution that launches this one. Its end is the end of this one, too. Only the host says this.
     pub parent: Option<ExecutionId>,
+    /// Whether it is not the host that asks for it, but a client of a surface. It has no say in limits, and names
+    /// no folder but those below the ones that the operator opened for that.
+    pub is_foreign: bool,
 }
 
 /// Which folder an agent works in.

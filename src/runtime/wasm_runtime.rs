@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::backend::{Backend, BackendError};
 use super::error::RuntimeError;
 use super::mode::ModeTools;
+use super::statistics::RuntimeStatistics;
 use super::subscription::EventSubscription;
 use super::types::{Execution, ExecutionFilter, ExecutionRef, Executions, LaunchSpec, Stopped};
 use super::{Runtime, TurnEnd};
@@ -57,6 +58,11 @@ impl WasmRuntime {
     /// that fails hides no other.
     pub async fn recover(&self) -> Vec<BackendRecovery> {
         Vec::new()
+    }
+
+    /// What it has done since it was made, and has now.
+    pub fn statistics(&self) -> RuntimeStatistics {
+        RuntimeStatistics::default()
     }
 
     /// Where executions are found on the daemon's HTTP interface from now on: what stands before `/` and the id

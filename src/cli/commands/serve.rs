@@ -26,6 +26,7 @@ use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
 use crate::ledger::Abandoned;
 use crate::runner::{NotRestarted, Recovered};
+use crate::runtime::BackendRecovery;
 use crate::trace::{Exporter, ExporterHandle, ExporterOptions};
 
 pub(crate) async fn serve(
@@ -60,8 +61,11 @@ pub(crate) async fn serve(
         }
     };
     tell_of_recovery(&closed, &recovered, printer);
+    tell_of_backends(&host.runtime().recover().await);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
+    let executions = format!("http://{}/api/agent/executions", record.reached_at());
+    host.runtime().set_base_url(&executions);
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),
@@ -118,6 +122,19 @@ fn tell_of_recovery(closed: &[Abandoned], recovered: &[Recovered], printer: Prin
         printer.note(&format!(
             "runs of an earlier process that go on or wait: {going_on}"
         ));
+    }
+}
+
+/// Says which backends could not look after the executions of the last process.
+fn tell_of_backends(recovered: &[BackendRecovery]) {
+    for BackendRecovery { name, outcome } in recovered {
+        if let Err(error) = outcome {
+            tracing::warn!(
+                backend = name,
+                error = crate::telemetry::chain(error),
+                "executions of an earlier process are not looked after"
+            );
+        }
     }
 }
 
