@@ -14,7 +14,7 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
-use crate::runtime::{NoModeTools, RuntimeOptions, WasmRuntime};
+use crate::runtime::{IN_PROCESS, InProcess, NoModeTools, RuntimeOptions, WasmRuntime};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -226,10 +226,11 @@ impl Builder {
         });
         let runtime = WasmRuntime::new(RuntimeOptions {
             runner: runner.clone(),
-            backends: Vec::new(),
-            default_backend: String::new(),
+            backends: vec![Arc::new(InProcess::new(runner.clone()))],
+            default_backend: IN_PROCESS.to_owned(),
             mode_tools: Arc::new(NoModeTools),
             workspaces_dir: config.home.join("workspaces"),
+            workspaces: Vec::new(),
             executions_max: 64,
             grace: crate::runner::GRACE_DEFAULT,
             retention: std::time::Duration::from_secs(60),

@@ -136,7 +136,8 @@ pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, Problem> {
 /// There is no such execution; or none that is live, where it takes one.
 pub(crate) fn no_such_execution(text: &str) -> Problem {
     let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
-    let detail = format!("there is no execution {shown:?}, or none that is live where it takes one");
+    let detail =
+        format!("there is no execution {shown:?}, or none that is live where it takes one");
     Problem::new(ProblemCode::NotFound, detail)
 }
 

@@ -140,7 +140,13 @@ impl From<&RunError> for Problem {
 /// Of a skill that cannot be run, which is known before a run of it is begun.
 impl From<ExecutorError> for Problem {
     fn from(error: ExecutorError) -> Self {
-        let code = match &error {
+        (&error).into()
+    }
+}
+
+impl From<&ExecutorError> for Problem {
+    fn from(error: &ExecutorError) -> Self {
+        let code = match error {
             ExecutorError::NotFound { .. } => ProblemCode::NotFound,
             ExecutorError::PromptOnly { .. }
             | ExecutorError::Disabled { .. }
@@ -149,7 +155,7 @@ impl From<ExecutorError> for Problem {
             // The reason names files of the machine.
             ExecutorError::Load { name, hint, .. } => {
                 tracing::warn!(
-                    error = crate::telemetry::chain(&error),
+                    error = crate::telemetry::chain(error),
                     "skill cannot be run"
                 );
                 let detail = format!("skill {name:?} was refused when it was read");
@@ -158,7 +164,7 @@ impl From<ExecutorError> for Problem {
                 });
                 return Self::new(ProblemCode::NotRunnable, detail).with_hint(hint);
             }
-            _ => return Self::internal(&error),
+            _ => return Self::internal(error),
         };
         let (detail, hint) = (error.to_string(), error.hint());
         let problem = Self::new(code, detail);
@@ -209,7 +215,9 @@ impl From<RuntimeError> for Problem {
 impl From<&BackendError> for Problem {
     fn from(error: &BackendError) -> Self {
         match error {
+            BackendError::Agent(error) => error.into(),
             BackendError::Run(error) => error.into(),
+            BackendError::Record(_) => unwritten(error),
             BackendError::Store(error) => error.into(),
             BackendError::Over => Self::new(ProblemCode::Ended, error.to_string()),
             BackendError::Unavailable { .. } => Self::internal(error),

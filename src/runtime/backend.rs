@@ -9,9 +9,11 @@ use futures_util::future::BoxFuture;
 use super::state::Ending;
 use crate::clock::Timestamp;
 use crate::id::RunId;
-use crate::ledger::{SessionFacts, StoreError};
+use crate::ledger::{RecordError, SessionFacts, StoreError};
 use crate::outcome::OutcomeCode;
-use crate::runner::{JsonObject, PromptRefused, RunError, SessionObserver, Terms, ToolSurface};
+use crate::runner::{
+    ExecutorError, JsonObject, PromptRefused, RunError, SessionObserver, Terms, ToolSurface,
+};
 
 /// Carries out executions of agents, each of which leaves a ledger in the store of the runtime.
 #[async_trait]
@@ -89,7 +91,8 @@ pub struct Created {
     pub instance: Arc<dyn Instance>,
     /// When its first event was recorded.
     pub started_at: Timestamp,
-    /// Ready when its last event is on record, and never before the last signal.
+    /// Ready when its last event is on record, and never before the last signal. Whoever has this has to await
+    /// it.
     pub ended: BoxFuture<'static, End>,
 }
 
@@ -180,6 +183,12 @@ pub enum BackendError {
     /// The ledgers cannot be read or written.
     #[error("cannot look after the ledgers")]
     Store(#[from] StoreError),
+    /// The agent cannot be carried out.
+    #[error(transparent)]
+    Agent(#[from] ExecutorError),
+    /// The change cannot be put on record.
+    #[error("cannot record it")]
+    Record(#[from] RecordError),
     /// The execution is over.
     #[error("the execution is over")]
     Over,
@@ -198,8 +207,9 @@ impl BackendError {
     pub fn code(&self) -> OutcomeCode {
         match self {
             Self::Run(error) => error.code(),
+            Self::Agent(error) => error.code(),
             Self::Over => OutcomeCode::NotFound,
-            Self::Store(_) | Self::Unavailable { .. } => OutcomeCode::Internal,
+            Self::Store(_) | Self::Record(_) | Self::Unavailable { .. } => OutcomeCode::Internal,
         }
     }
 
@@ -207,6 +217,7 @@ impl BackendError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Run(error) => error.hint(),
+            Self::Agent(error) => error.hint(),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Why a runtime did not do what was asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backend::BackendError;
 use super::workspace::WorkspaceError;
@@ -152,6 +153,11 @@ impl RuntimeError {
 
     pub(super) fn not_found(id: &str) -> Self {
         Self::NotFound { id: shown(id) }
+    }
+
+    pub(super) fn unresponsive(id: ExecutionId, what: &'static str, bound: Duration) -> Self {
+        let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
+        Self::Unresponsive { id, what, bound_ms }
     }
 
     /// The outcome code, the same on every surface.

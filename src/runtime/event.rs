@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::ExecutionStatus;
+use super::backend::End;
+use super::state::{Ending, ExecutionStatus};
 use crate::call::{PermissionOption, PlanEntry, SessionUpdate, TurnStop, Usage};
 use crate::clock::Timestamp;
 use crate::id::ExecutionId;
@@ -238,6 +239,18 @@ impl From<RunCompleted> for RecordedEnd {
             reason,
             exit_code: end.exit_code.or(is_completed.then_some(0)),
             message: end.error.map(text).filter(|_| is_failed),
+        }
+    }
+}
+
+impl From<&End> for RecordedEnd {
+    fn from(end: &End) -> Self {
+        Self {
+            status: end.ending.into(),
+            code: end.code,
+            reason: (end.ending == Ending::Stopped).then(|| end.stop_reason.clone()),
+            exit_code: end.exit_code,
+            message: (end.ending == Ending::Failed).then(|| end.message.clone()),
         }
     }
 }

@@ -16,6 +16,7 @@ mod event;
 mod in_process;
 mod launch_request;
 mod mode;
+mod record;
 mod state;
 mod statistics;
 mod subscription;

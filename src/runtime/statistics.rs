@@ -18,7 +18,7 @@ pub(super) struct Counters {
 }
 
 /// What a [`super::WasmRuntime`] has done since it was made, and has now.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RuntimeStatistics {
     /// Executions whose first event is on record.
     pub launched: u64,

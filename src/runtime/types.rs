@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::event::RecordedEnd;
 use super::state::ExecutionStatus;
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
-use crate::ledger::Cursor;
+use crate::ledger::{Cursor, SessionFacts};
 use crate::outcome::OutcomeCode;
 
 /// Executions of one page of a list. Protects the host, which reads the ledger of each.
@@ -115,6 +116,49 @@ pub struct Execution {
     pub prompts_queued: usize,
     /// What its launcher wanted to find again.
     pub metadata: Metadata,
+}
+
+impl Execution {
+    /// An execution of which nothing is known but what it began with.
+    pub(super) fn of(facts: &SessionFacts, started_at: Timestamp) -> Self {
+        Self {
+            id: facts.execution_id.clone(),
+            session_id: facts.session_id.clone(),
+            task_id: facts.task_id.clone(),
+            agent_profile_id: facts.agent_profile_id.clone(),
+            executor_id: facts.executor_id.clone(),
+            workspace_path: facts.workspace_path.clone(),
+            repository_id: facts.repository_id.clone(),
+            is_ephemeral: facts.is_ephemeral,
+            agentctl_url: String::new(),
+            status: ExecutionStatus::Starting,
+            started_at,
+            finished_at: None,
+            exit_code: None,
+            error_message: None,
+            code: None,
+            stop_reason: None,
+            prior_session: facts.execution_id.run_id().clone(),
+            mcp_mode: facts.mcp_mode.clone(),
+            parent: facts.parent_execution_id.clone(),
+            prompt_generation: 0,
+            prompts_queued: 0,
+            metadata: Metadata::new(),
+        }
+    }
+
+    /// The same after its end.
+    pub(super) fn ended(self, end: RecordedEnd) -> Self {
+        Self {
+            status: end.status,
+            code: Some(end.code),
+            stop_reason: end.reason,
+            exit_code: end.exit_code,
+            error_message: end.message,
+            prompts_queued: 0,
+            ..self
+        }
+    }
 }
 
 /// Which executions are wanted. Conditions that are absent let every one pass.

@@ -171,6 +171,12 @@ pub(crate) async fn set_mode(
     let id = execution_id(&id)?;
     let mcp_mode = body.mode;
     let runtime = api.host().runtime();
-    let changed = runtime.set_mcp_mode(&id.to_string(), mcp_mode.word()).await?;
-    Ok(Json(ModeSet { id, mcp_mode, changed }))
+    let changed = runtime
+        .set_mcp_mode(&id.to_string(), mcp_mode.word())
+        .await?;
+    Ok(Json(ModeSet {
+        id,
+        mcp_mode,
+        changed,
+    }))
 }

@@ -25,9 +25,7 @@ use crate::api::wait;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::StoreError;
-use crate::runner::{
-    Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started,
-};
+use crate::runner::{Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started};
 use crate::trace_context::TraceContext;
 
 /// The header field with the run that the caller works for.

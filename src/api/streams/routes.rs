@@ -18,9 +18,7 @@ use utoipa_axum::routes;
 
 use super::block::Types;
 use super::client::{Filter, Held, Setup, Source, body};
-use super::request::{
-    AllStreamQuery, ExecutionStreamQuery, Reset, RunStreamQuery, last_id, types,
-};
+use super::request::{AllStreamQuery, ExecutionStreamQuery, Reset, RunStreamQuery, last_id, types};
 use super::stats::Watching;
 use super::tail::{Tails, block_of_file};
 use super::tickets::TicketUse;
@@ -212,7 +210,8 @@ async fn execution_events(
     let store = api.host().store().clone();
     let run_id = id.run_id().clone();
     let newest = tokio::task::spawn_blocking(move || Ok(store.summary(&run_id)?.head.seq));
-    let newest: Result<u64, StoreError> = newest.await.map_err(|error| Problem::internal(&error))?;
+    let newest: Result<u64, StoreError> =
+        newest.await.map_err(|error| Problem::internal(&error))?;
     let newest = newest?;
     let mut reset = None;
     let after = match last_id.as_deref() {
