@@ -4,6 +4,10 @@
 //! without a lock is nobody's.
 
 mod client;
+mod frames;
+
+pub(crate) use self::client::{Answer, EventStream};
+pub(crate) use self::frames::Frame;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
