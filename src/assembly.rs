@@ -14,7 +14,7 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
-use crate::runtime::{IN_PROCESS, InProcess, NoModeTools, RuntimeOptions, WasmRuntime};
+use crate::runtime::{Backend, InProcess, ModeTools, NoModeTools, RuntimeOptions, WasmRuntime};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -125,6 +125,8 @@ pub struct Builder {
     skills: Option<SkillSet>,
     watches_skills: bool,
     own: Own,
+    backends: Vec<Arc<dyn Backend>>,
+    mode_tools: Arc<dyn ModeTools>,
 }
 
 impl Builder {
@@ -184,6 +186,21 @@ impl Builder {
         self
     }
 
+    /// Adds who carries out executions of agents that name it, or that name none if it is
+    /// `runtime.default_backend`.
+    #[must_use]
+    pub fn backend(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.backends.push(backend);
+        self
+    }
+
+    /// Where the tools of agents in each mode come from: there are none, unless this is said.
+    #[must_use]
+    pub fn mode_tools(mut self, tools: Arc<dyn ModeTools>) -> Self {
+        self.mode_tools = tools;
+        self
+    }
+
     /// Puts the parts together. The folder of ledgers is made if it is not there; of runs whose process is
     /// gone, [`Runner::recover`] takes care.
     ///
@@ -197,6 +214,8 @@ impl Builder {
             skills,
             watches_skills,
             own,
+            backends,
+            mode_tools,
         } = self;
         let store = match store {
             Some(store) => store,
@@ -224,17 +243,7 @@ impl Builder {
             admission: config.runs,
             clock,
         });
-        let runtime = WasmRuntime::new(RuntimeOptions {
-            runner: runner.clone(),
-            backends: vec![Arc::new(InProcess::new(runner.clone()))],
-            default_backend: IN_PROCESS.to_owned(),
-            mode_tools: Arc::new(NoModeTools),
-            workspaces_dir: config.home.join("workspaces"),
-            workspaces: Vec::new(),
-            executions_max: 64,
-            grace: crate::runner::GRACE_DEFAULT,
-            retention: std::time::Duration::from_secs(60),
-        });
+        let runtime = runtime(&config, &runner, backends, mode_tools);
         Ok(Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
                 config: Arc::new(config),
@@ -247,6 +256,28 @@ impl Builder {
             _watcher: watcher,
         })))
     }
+}
+
+/// What launches agents, as the configuration says: inside this process, or by one of these backends.
+fn runtime(
+    config: &Config,
+    runner: &Runner,
+    mut backends: Vec<Arc<dyn Backend>>,
+    mode_tools: Arc<dyn ModeTools>,
+) -> WasmRuntime {
+    backends.push(Arc::new(InProcess::new(runner.clone())));
+    let settings = &config.runtime;
+    WasmRuntime::new(RuntimeOptions {
+        runner: runner.clone(),
+        backends,
+        default_backend: settings.default_backend.clone(),
+        mode_tools,
+        workspaces_dir: config.workspaces_dir(),
+        workspaces: settings.workspaces.clone(),
+        executions_max: settings.executions_max,
+        grace: settings.grace(),
+        retention: settings.retention(),
+    })
 }
 
 impl Own {
@@ -315,6 +346,8 @@ impl Skillrun {
             skills: None,
             watches_skills: false,
             own: Own::default(),
+            backends: Vec::new(),
+            mode_tools: Arc::new(NoModeTools),
         }
     }
 
@@ -345,7 +378,7 @@ impl Skillrun {
         &self.0.runner
     }
 
-    /// What launches and prompts executions of agents.
+    /// What launches, prompts and stops agents.
     pub fn runtime(&self) -> &WasmRuntime {
         &self.0.runtime
     }
@@ -356,7 +389,7 @@ impl Skillrun {
     }
 
     /// Takes a new configuration over: whatever begins or goes on from now on is held to it. Runs that have
-    /// begun stay as they are, with the servers that they use, which end with the last of them. `runs` and
+    /// begun stay as they are, with the servers that they use, which end with the last of them. `runs`, `runtime` and
     /// `serve` are not taken over, and nothing is if this fails.
     ///
     /// # Errors
@@ -377,7 +410,7 @@ impl Skillrun {
 
     /// Interrupts what goes on, waits until all of it has its end on record, and ends the servers of tools.
     pub async fn shutdown(&self) {
-        self.runtime().shutdown().await;
+        self.0.runtime.shutdown().await;
         self.0.runner.shutdown().await;
         let tools = self.current().tools.clone();
         tools.shutdown().await;

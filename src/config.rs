@@ -6,6 +6,8 @@
 mod file;
 mod mcp_server;
 mod model;
+mod runs;
+mod runtime;
 mod secret;
 mod serve;
 mod telemetry;
@@ -26,6 +28,8 @@ pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
 };
+pub use runs::{Admission, OnRestart, Recovery};
+pub use runtime::RuntimeSettings;
 pub(crate) use secret::is_shown_secret;
 pub use secret::{SECRET_BYTES_MIN, Secret, SecretError};
 pub use serve::{Serve, TOKEN_BYTES_MIN, Token, TokenSource};
@@ -62,7 +66,7 @@ pub enum Durability {
 /// Everything that an operator can set, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The home folder; it holds `config.toml`, `skills/`, `runs/` and `cache/`.
+    /// The home folder; it holds `config.toml`, `skills/`, `runs/`, `cache/` and `workspaces/`.
     pub home: PathBuf,
     /// The limits of every run, before a manifest lowers or a call replaces them.
     pub limits: Limits,
@@ -92,6 +96,8 @@ pub struct Config {
     pub serve: Serve,
     /// Traces.
     pub telemetry: Telemetry,
+    /// Executions of agents.
+    pub runtime: RuntimeSettings,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.
@@ -200,35 +206,6 @@ impl Approvals {
     }
 }
 
-/// `runs.on_restart` and `runs.restarts_max`: what becomes of runs whose process is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recovery {
-    /// Whether they go on.
-    pub on_restart: OnRestart,
-    /// How often one run goes on without having been asked to.
-    pub restarts_max: u64,
-}
-
-impl Default for Recovery {
-    fn default() -> Self {
-        Self {
-            on_restart: OnRestart::default(),
-            restarts_max: 3,
-        }
-    }
-}
-
-/// What becomes of a run whose process is gone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnRestart {
-    /// It goes on.
-    #[default]
-    Resume,
-    /// It is closed as interrupted, until somebody resumes it.
-    Interrupt,
-}
-
 /// Who answers the questions of skills.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -251,35 +228,6 @@ pub enum OnTimeout {
     Reject,
     /// It stays open.
     Block,
-}
-
-/// Bounds on runs that go on at once, from `[runs]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admission {
-    /// Runs that go on at once and are inside no other, 1 to 10,000.
-    pub at_once_max: usize,
-    /// Runs inside runs that go on at once, 8 to 900; further ones wait. With `at_once_max` it sizes the
-    /// engine's pool of instances.
-    pub nested_max: usize,
-    /// Runs that may wait for one of those places, 0 to 100,000; beyond it a start is refused.
-    pub queue_max: usize,
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        Self {
-            at_once_max: 256,
-            nested_max: 256,
-            queue_max: 1024,
-        }
-    }
-}
-
-impl Admission {
-    /// Instances that all those runs need at once.
-    pub fn instances_max(&self) -> usize {
-        self.at_once_max.saturating_add(self.nested_max)
-    }
 }
 
 /// Bounds on the loading of a component, from `[engine]`. A component that is loaded has been paid for,
@@ -421,6 +369,18 @@ impl Config {
     /// Where ledgers are kept.
     pub fn runs_dir(&self) -> PathBuf {
         self.home.join("runs")
+    }
+
+    /// Where folders are made for agents, each of which goes with its execution.
+    pub fn workspaces_dir(&self) -> PathBuf {
+        self.home.join("workspaces")
+    }
+
+    /// Instances that all runs and executions need at once.
+    pub fn instances_max(&self) -> usize {
+        self.runs
+            .instances_max()
+            .saturating_add(self.runtime.executions_max)
     }
 
     /// Where compiled components are kept. It may be deleted at any time.
@@ -575,9 +535,9 @@ pub enum ConfigProblem {
         /// What should stand there.
         expected: String,
     },
-    /// A setting of the HTTP surface, or of telemetry, that cannot be used.
+    /// A setting of the HTTP surface, of telemetry or of the runtime that cannot be used.
     #[error("line {line}: {key}: expected {expected}")]
-    Serve {
+    Setting {
         /// The line of the value, from 1.
         line: usize,
         /// The key.

@@ -8,6 +8,7 @@ use super::dto::skill::without_host_dir;
 use super::extract::{no_such_execution, no_such_run};
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
+use crate::outcome::OutcomeCode;
 use crate::runner::{ExecutorError, ResumeError, RunError};
 use crate::runtime::{BackendError, RuntimeError};
 
@@ -88,7 +89,8 @@ impl From<&ResumeError> for Problem {
             ResumeError::NotRecorded { .. }
             | ResumeError::NotRepeated { .. }
             | ResumeError::IsExecution { .. }
-            | ResumeError::NoExecution { .. } => ProblemCode::Conflict,
+            | ResumeError::NoExecution { .. }
+            | ResumeError::OtherPart { .. } => ProblemCode::Conflict,
             ResumeError::ComponentChanged { .. } => ProblemCode::Diverged,
             ResumeError::GrantsMissing { .. } => ProblemCode::Denied,
             ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,
@@ -218,6 +220,18 @@ impl From<&BackendError> for Problem {
             BackendError::Agent(error) => error.into(),
             BackendError::Run(error) => error.into(),
             BackendError::Record(_) => unwritten(error),
+            BackendError::Refused { code, message, .. } => {
+                let code = match code {
+                    OutcomeCode::NotFound => ProblemCode::NotFound,
+                    OutcomeCode::Denied => ProblemCode::Denied,
+                    OutcomeCode::InvalidInput => ProblemCode::InvalidInput,
+                    OutcomeCode::Diverged => ProblemCode::Diverged,
+                    OutcomeCode::LoadError => ProblemCode::NotRunnable,
+                    OutcomeCode::Busy => ProblemCode::Busy,
+                    _ => return Self::internal(error),
+                };
+                Self::new(code, message)
+            }
             BackendError::Store(error) => error.into(),
             BackendError::Over => Self::new(ProblemCode::Ended, error.to_string()),
             BackendError::Unavailable { .. } => Self::internal(error),

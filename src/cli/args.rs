@@ -8,8 +8,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use self::agent::{
-    AgentCommand, ChatArgs, EventsArgs, LaunchArgs, ListExecutionsArgs, Prior, PromptArgs, ToolMode,
-    WorkspaceArgs,
+    AgentCommand, ChatArgs, EventsArgs, LaunchArgs, ListExecutionsArgs, Prior, PromptArgs,
+    ToolMode, WorkspaceArgs,
 };
 use super::kit::Language;
 use crate::capability::{Capability, SkillName};
@@ -63,11 +63,26 @@ pub(crate) enum Command {
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Carry out one execution of an agent, as told on standard input. A daemon starts this by itself.
+    #[command(hide = true)]
+    AgentWorker,
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: Shell,
     },
+}
+
+impl Command {
+    /// Whether it carries out what others ask for, on more than one thread.
+    pub(crate) fn carries_much_out(&self) -> bool {
+        match self {
+            #[cfg(feature = "server")]
+            Self::Serve(_) => true,
+            Self::AgentWorker => true,
+            _ => false,
+        }
+    }
 }
 
 #[cfg(feature = "server")]

@@ -7,7 +7,6 @@ mod client;
 mod frames;
 
 pub(crate) use self::client::{Answer, EventStream};
-pub(crate) use self::frames::Frame;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};

@@ -65,20 +65,17 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
         return commands::kit::new(args, printer);
     }
     let config = Config::load(&home)?;
+    // Before there are other threads, since it takes variables out of the environment.
     #[cfg(feature = "server")]
-    if let Command::Serve(args) = cli.command {
-        let inherited = commands::serve::Inherited::from_env();
-        // Many runs at once: more than one thread.
-        let runtime = crate::runner::runtime_builder().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        let exit = runtime.block_on(commands::serve::serve(args, inherited, config, printer));
-        runtime.shutdown_background();
-        return exit;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let inherited = commands::serve::Inherited::from_env();
+    let mut runtime = if cli.command.carries_much_out() {
+        crate::runner::runtime_builder()
+    } else {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all();
+        runtime
+    };
+    let runtime = runtime.build().context("cannot start the runtime")?;
     let exit = runtime.block_on(async {
         match cli.command {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
@@ -86,14 +83,12 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Agent(command) => commands::agent::agent(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
             #[cfg(feature = "server")]
-            Command::Serve(args) => {
-                let inherited = commands::serve::Inherited::from_env();
-                commands::serve::serve(args, inherited, config, printer).await
-            }
+            Command::Serve(args) => commands::serve::serve(args, inherited, config, printer).await,
             Command::New(args) => commands::kit::new(&args, printer),
             Command::Build(args) => commands::kit::build(&args, &config, printer).await,
             Command::Test(args) => commands::kit::test(&args, &config, printer).await,
             Command::Config(command) => commands::config::config(&command, &home, printer),
+            Command::AgentWorker => commands::worker::worker(config).await,
             Command::Completions { shell } => commands::completions::completions(shell, printer),
         }
     });

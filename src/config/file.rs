@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::mcp_server::{self, McpServerSection};
 use super::model::{Aliases, Providers, Reader};
+use super::runtime::{self, RuntimeSection};
 use super::serve::{self, ServeSection};
 use super::telemetry::{self, TelemetrySection};
 use super::{
@@ -65,6 +66,7 @@ struct File {
     model_aliases: Aliases,
     serve: ServeSection,
     telemetry: TelemetrySection,
+    runtime: RuntimeSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -164,6 +166,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         model_providers,
         model_aliases,
         serve: serve::settings(&place, file.serve)?,
+        runtime: runtime::settings(&place, file.runtime)?,
         telemetry,
     })
 }

@@ -240,7 +240,7 @@ const HOST: &str = "a host name or address, without a port";
 const ORIGIN: &str = "scheme://host[:port], without a path";
 
 fn invalid(line: usize, key: &'static str, expected: &'static str) -> ConfigProblem {
-    ConfigProblem::Serve {
+    ConfigProblem::Setting {
         line,
         key,
         expected,

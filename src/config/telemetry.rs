@@ -76,7 +76,7 @@ pub(super) fn settings(
     secrets: &BTreeMap<String, SecretSource>,
 ) -> Result<Telemetry, ConfigProblem> {
     let default = Telemetry::default();
-    let invalid = |line, key, expected| ConfigProblem::Serve {
+    let invalid = |line, key, expected| ConfigProblem::Setting {
         line,
         key,
         expected,

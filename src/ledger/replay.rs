@@ -170,10 +170,7 @@ impl RecordIndex {
                 wall_time_ms,
                 ..
             }) => {
-                // The end of an execution that goes on was none.
-                if let Some(finishing) = self.finishing.take() {
-                    self.undo_from(finishing);
-                }
+                self.undo_finish();
                 self.part(place, record.time, *wall_time_ms, Some(*reason));
             }
             Event::RunCompleted(_) => self.completed = Some(place),
@@ -290,6 +287,13 @@ impl RecordIndex {
         self.prompts.push((generation, place));
     }
 
+    /// The end of an execution that goes on was none.
+    fn undo_finish(&mut self) {
+        if let Some(finishing) = self.finishing.take() {
+            self.undo_from(finishing);
+        }
+    }
+
     /// Takes out what is known from there on: for the guest it never was.
     fn undo_from(&mut self, place: Place) {
         self.calls.retain(|_, call| call.first_seq < place.seq);
@@ -314,6 +318,14 @@ impl Recorded {
             index,
             is_export: false,
         }
+    }
+
+    /// The same record, of a run that goes on: for the guest of an execution that was told to finish, that never
+    /// was.
+    #[must_use]
+    pub fn going_on(mut self) -> Self {
+        self.index.undo_finish();
+        self
     }
 
     /// The run.

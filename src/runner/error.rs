@@ -1,7 +1,7 @@
 //! Why a run has no answer.
 
 use crate::executor::Failure;
-use crate::id::RunId;
+use crate::id::{ExecutionId, RunId};
 use crate::ledger::{Difference, RecordError, StoreError};
 use crate::limits::{LimitError, LimitReached};
 use crate::outcome::OutcomeCode;
@@ -179,6 +179,16 @@ pub enum ResumeError {
         /// The run.
         run_id: RunId,
     },
+    /// The execution is named after another part of the ledger than the one that comes next.
+    #[error("run {run_id} goes on with part {part}, which is not that of execution {execution_id}")]
+    OtherPart {
+        /// The run.
+        run_id: RunId,
+        /// The execution.
+        execution_id: ExecutionId,
+        /// The part that comes next.
+        part: u64,
+    },
     /// There is no such step and no such call.
     #[error("run {run_id} has no step and no call {node:?}")]
     NoSuchNode {
@@ -203,7 +213,8 @@ impl ResumeError {
             Self::Ledger {
                 source: StoreError::Locked { .. },
                 ..
-            } => OutcomeCode::Busy,
+            }
+            | Self::OtherPart { .. } => OutcomeCode::Busy,
             Self::Ledger { .. }
             | Self::NotRecorded { .. }
             | Self::NotRepeated { .. }

@@ -241,6 +241,7 @@ impl Runner {
         let executor = self.executor();
         let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
         let caller = as_recorded(caller, &started);
+        check_part(&recorder, &options)?;
         let ticket = self.admit(&caller, &profile, admit(&options))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
@@ -262,7 +263,7 @@ impl Runner {
                 began_at: appended.time,
                 wall_time: Duration::from_millis(wall_time_ms),
                 deadline: options.deadline,
-                replay: Some(Replay::new(recorded, beyond)),
+                replay: Some(Replay::new(recorded.going_on(), beyond)),
                 session: options.session.clone(),
             },
         );
@@ -461,6 +462,25 @@ fn check_execution(
         (Some(_), _) => Err(ResumeError::IsExecution { run_id }),
         (None, Some(_)) => Err(ResumeError::NoExecution { run_id }),
     }
+}
+
+/// An execution is named after the part of the ledger that it is. Somebody else may have had that part since the
+/// name was made.
+fn check_part(recorder: &Recorder, options: &ResumeOptions) -> Result<(), ResumeError> {
+    let Some(session) = &options.session else {
+        return Ok(());
+    };
+    let id = &session.facts().execution_id;
+    // The first part was begun, and not resumed.
+    let part = recorder.state().resumptions().saturating_add(2);
+    if id.run_id() == recorder.run_id() && u64::from(id.part()) == part {
+        return Ok(());
+    }
+    Err(ResumeError::OtherPart {
+        run_id: recorder.run_id().clone(),
+        execution_id: id.clone(),
+        part,
+    })
 }
 
 fn check_component(

@@ -55,7 +55,7 @@ pub struct SkillExecutorOptions {
     pub grants: Grants,
     /// Files and folders that no skill is given, nor a folder that they are in or that is in them.
     pub protected: Vec<PathBuf>,
-    /// Instances at once; admit no more runs than that.
+    /// Instances at once; admit no more runs and executions than that.
     pub instances_max: usize,
     /// Bounds on what is compiled.
     pub loading: Loading,
@@ -105,7 +105,7 @@ impl SkillExecutorOptions {
             limits: config.limits.clone(),
             grants: config.grants.clone(),
             protected: protected::of(config),
-            instances_max: config.runs.instances_max(),
+            instances_max: config.instances_max(),
             loading: config.loading,
             cache_dir: Some(config.cache_dir()),
             http: HttpOptions::from(&config.http),

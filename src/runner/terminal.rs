@@ -109,10 +109,14 @@ impl Terminal {
         Self { ended, completed }
     }
 
-    /// Says of the execution that the run is why it was stopped, or with which status its agent ended itself.
+    /// Says of the execution that the run is why it was stopped, or with which status its agent ended itself. One
+    /// that was stopped can be taken up again.
     pub(super) fn of_execution(&mut self, stop_reason: Option<String>, exit_code: Option<i32>) {
-        if self.completed.status == RunStatus::Cancelled {
-            self.completed.stop_reason = stop_reason.map(Into::into);
+        if self.completed.status == RunStatus::Cancelled
+            && let Some(reason) = stop_reason
+        {
+            self.completed.status = RunStatus::Interrupted;
+            self.completed.stop_reason = Some(reason.into());
         }
         self.completed.exit_code = exit_code;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use super::state::Ending;
 use crate::clock::Timestamp;
@@ -53,7 +54,8 @@ pub enum BackendHealth {
 }
 
 /// Which ledger an execution has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LedgerPart {
     /// A new one.
     Begin,
@@ -125,7 +127,7 @@ pub trait Instance: Send + Sync {
 }
 
 /// How an execution ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// In which way.
     pub ending: Ending,
@@ -189,6 +191,16 @@ pub enum BackendError {
     /// The change cannot be put on record.
     #[error("cannot record it")]
     Record(#[from] RecordError),
+    /// Whoever was to carry it out refused to.
+    #[error("{message}")]
+    Refused {
+        /// The outcome code.
+        code: OutcomeCode,
+        /// Why.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// The execution is over.
     #[error("the execution is over")]
     Over,
@@ -208,6 +220,7 @@ impl BackendError {
         match self {
             Self::Run(error) => error.code(),
             Self::Agent(error) => error.code(),
+            Self::Refused { code, .. } => *code,
             Self::Over => OutcomeCode::NotFound,
             Self::Store(_) | Self::Record(_) | Self::Unavailable { .. } => OutcomeCode::Internal,
         }
@@ -218,6 +231,7 @@ impl BackendError {
         match self {
             Self::Run(error) => error.hint(),
             Self::Agent(error) => error.hint(),
+            Self::Refused { hint, .. } => hint.clone(),
             _ => None,
         }
     }

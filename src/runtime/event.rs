@@ -221,6 +221,12 @@ impl From<RunCompleted> for RecordedEnd {
                 let reason = reason.unwrap_or_else(|| REASON_CANCELLED.to_owned());
                 (ExecutionStatus::Stopped, Some(reason))
             }
+            // It can be taken up.
+            RunStatus::Interrupted if code == OutcomeCode::Cancelled => {
+                let reason = end.stop_reason.map(text);
+                let reason = reason.unwrap_or_else(|| REASON_CANCELLED.to_owned());
+                (ExecutionStatus::Stopped, Some(reason))
+            }
             // One that its own record stopped cannot be taken up as it is.
             RunStatus::Interrupted if code != OutcomeCode::Interrupted => {
                 (ExecutionStatus::Failed, None)

@@ -19,6 +19,7 @@ mod mode;
 mod record;
 mod state;
 mod statistics;
+mod subprocess;
 mod subscription;
 mod table;
 mod types;
@@ -37,6 +38,7 @@ pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
 pub use self::statistics::{LiveExecutions, RuntimeStatistics};
+pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, WorkerTools, work};
 pub use self::subscription::EventSubscription;
 pub use self::table::QUEUED_MAX;
 pub use self::types::{

@@ -62,7 +62,8 @@ impl fmt::Display for ExecutionStatus {
 }
 
 /// How an execution ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// Its agent ended by itself.
     Completed,

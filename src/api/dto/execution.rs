@@ -68,6 +68,7 @@ impl From<LaunchExecution> for LaunchSpec {
                 .map_or_else(String::new, |mode| mode.word().to_owned()),
             metadata: asked.metadata,
             parent: None,
+            grants: Vec::new(),
             is_foreign: true,
         }
     }

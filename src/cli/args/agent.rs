@@ -29,7 +29,11 @@ pub(crate) enum AgentCommand {
         id: ExecutionId,
 
         /// Why, for the record.
-        #[arg(long, value_name = "TEXT", default_value = "stopped at the command line")]
+        #[arg(
+            long,
+            value_name = "TEXT",
+            default_value = "stopped at the command line"
+        )]
         reason: String,
 
         /// Stop those that it launched, and let it go on itself.

@@ -1,6 +1,7 @@
 //! `skillrun config`.
 
 mod mcp_servers;
+mod runtime;
 mod serve;
 
 use std::path::Path;
@@ -128,6 +129,7 @@ fn settings(config: &Config) -> Vec<Setting> {
         ),
     ]);
     settings.extend(approvals(config.approvals));
+    settings.extend(runtime::settings(&config.runtime));
     settings.extend(serve::settings(&config.serve));
     settings.extend(telemetry(&config.telemetry));
     settings.extend(grants_and_network(config));

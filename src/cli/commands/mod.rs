@@ -16,3 +16,4 @@ pub(super) mod serve;
 pub(super) mod skills;
 mod trace;
 mod upkeep;
+pub(super) mod worker;

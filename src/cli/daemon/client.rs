@@ -195,7 +195,8 @@ impl DaemonRecord {
     /// It does not answer, or refuses.
     pub(crate) async fn events(&self, path: &str) -> anyhow::Result<EventStream> {
         let opened = tokio::time::timeout(ANSWER_TIME, self.send(Method::GET, path, None)).await;
-        let opened = opened.with_context(|| format!("no answer within {} s", ANSWER_TIME.as_secs()));
+        let opened =
+            opened.with_context(|| format!("no answer within {} s", ANSWER_TIME.as_secs()));
         let opened = opened.and_then(|opened| opened);
         let (response, connection) =
             opened.with_context(|| format!("cannot ask the daemon, process {}", self.pid))?;
@@ -208,7 +209,9 @@ impl DaemonRecord {
             });
         }
         let refused = read(response).await?.document::<Value>();
-        Err(refused.err().unwrap_or_else(|| anyhow::anyhow!("the daemon answers {status}")))
+        Err(refused
+            .err()
+            .unwrap_or_else(|| anyhow::anyhow!("the daemon answers {status}")))
     }
 
     async fn send(

@@ -51,7 +51,11 @@ impl Frames {
     pub(super) fn next(&mut self) -> Option<Frame> {
         loop {
             let from = self.searched.max(self.taken);
-            let end = self.bytes.get(from..)?.iter().position(|byte| *byte == b'\n');
+            let end = self
+                .bytes
+                .get(from..)?
+                .iter()
+                .position(|byte| *byte == b'\n');
             let Some(end) = end.map(|end| from + end) else {
                 self.searched = self.bytes.len();
                 return None;

@@ -14,9 +14,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::Runner;
 use crate::call::{TurnStop, Usage};
+use crate::id::RunId;
 use crate::ledger::{
-    Event, Origin, RecordError, Recorder, SessionFacts, SessionPhase, SessionStatus,
+    ErrorReport, Event, Origin, Phase, RecordError, Recorder, RunCompleted, SessionFacts,
+    SessionPhase, SessionStatus, StoreError,
 };
 use crate::tools::Toolbox;
 
@@ -357,6 +360,37 @@ pub(super) struct Recording(Session);
 impl Drop for Recording {
     fn drop(&mut self) {
         self.0.state().recorder = None;
+    }
+}
+
+impl Runner {
+    /// Records the end of an execution that another process carried out, which is gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Ended`] when that could do so itself; its ledger cannot be taken up or written.
+    pub async fn close_execution(
+        &self,
+        run_id: &RunId,
+        completed: RunCompleted,
+    ) -> Result<(), StoreError> {
+        let (recorder, _) = self.store().take_up(run_id).await?;
+        let failed = |source| StoreError::Record {
+            run_id: run_id.clone(),
+            source,
+        };
+        // A part that ended in a way that lets it be taken up has no room for an error.
+        if let (Some(message), Phase::Running) = (&completed.error, recorder.state().phase()) {
+            let report = ErrorReport {
+                message: message.clone(),
+                code: completed.code,
+                ..ErrorReport::default()
+            };
+            recorder
+                .record(Origin::Host, &report.into())
+                .map_err(failed)?;
+        }
+        let recorded = recorder.record_durable(Origin::Host, &completed.into());
+        recorded.await.map(drop).map_err(failed)
     }
 }
 

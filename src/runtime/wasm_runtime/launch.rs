@@ -252,11 +252,10 @@ impl WasmRuntime {
             metadata: launch.input,
             terms: Terms {
                 limits: launch.limits,
-                grants: facts
-                    .workspace_path
-                    .iter()
-                    .map(|path| grant(path))
-                    .collect(),
+                grants: {
+                    let workspace = facts.workspace_path.iter().map(|path| grant(path));
+                    workspace.chain(launch.grants).collect()
+                },
                 approvals: None,
             },
             surface: self.0.options.mode_tools.surface(mode, &slot.id),

@@ -81,6 +81,25 @@ async fn c49_a_turn_that_was_cut_off_goes_on() {
     agents.replays(&run_id);
 }
 
+/// What it did when it was told to finish is on record, and for the agent it never was.
+#[tokio::test]
+async fn an_execution_that_was_stopped_is_taken_up_as_if_it_had_not_been() {
+    let agents = Agents::new("");
+    let runner = agents.runner(Parts::default());
+    let mut live = agents.launch(&runner, &json!({"finish": "emit:bye"})).await;
+    live.turn("remember x").await;
+    let run_id = live.run_id.clone();
+    live.finish("for now").await.unwrap_err();
+    assert_eq!(agents.said(&run_id), ["bye"]);
+    let mut live = agents.taken_up(&runner, &run_id, 2).await;
+    assert_eq!(live.booted().await, 1);
+    live.turn("recall").await;
+    live.finish("for good").await.unwrap_err();
+    assert_eq!(agents.said(&run_id), ["bye", "x", "bye"]);
+    agents.verifies(&run_id);
+    agents.replays(&run_id);
+}
+
 #[tokio::test]
 async fn an_execution_is_not_resumed_like_a_run_and_a_restart_leaves_it_alone() {
     let agents = Agents::new("");

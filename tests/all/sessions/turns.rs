@@ -55,7 +55,10 @@ async fn an_agent_keeps_its_memory_between_prompts_and_all_is_on_record() {
         ]
     );
     let end = agents.payloads(&run_id, "run_completed").remove(0);
-    assert_eq!(end["status"], "cancelled");
+    assert_eq!(
+        (&end["status"], &end["code"]),
+        (&json!("interrupted"), &json!("cancelled"))
+    );
     assert_eq!(end["stop_reason"], "enough");
     let started = agents.payloads(&run_id, "run_started").remove(0);
     assert_eq!(started["session"]["session_id"], "s1");
@@ -169,7 +172,7 @@ async fn what_an_agent_says_when_it_finishes_is_on_record_and_a_late_prompt_is_r
         live.finish("done").await.unwrap_err();
         assert!(session.teardown_error().is_some(), "{finish}");
         let end = agents.payloads(&run_id, "run_completed").remove(0);
-        assert_eq!(end["status"], "cancelled", "{finish}");
+        assert_eq!(end["code"], "cancelled", "{finish}");
         assert_eq!(agents.payloads(&run_id, "error").len(), 1, "{finish}");
     }
 }

@@ -6,14 +6,13 @@ use serde_json::Value;
 
 use crate::call::{PermissionOption, PlanEntry, PlanStatus, TurnStop, Usage};
 use crate::cli::display::shown;
-use crate::clock::Timestamp;
+use crate::cli::exit::Exit;
+use crate::outcome::OutcomeCode;
 use crate::runtime::{self, ExecutionStatus};
 
 /// Something that happened.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct AgentEvent {
-    pub(super) seq: u64,
-    pub(super) time: Timestamp,
     pub(super) prompt_generation: u64,
     #[serde(flatten)]
     pub(super) told: Told,
@@ -215,7 +214,10 @@ impl Told {
                 error,
                 undone,
                 usage,
-            } => ("complete", ended(*stop_reason, error.as_deref(), *undone, usage)),
+            } => (
+                "complete",
+                ended(*stop_reason, error.as_deref(), *undone, usage),
+            ),
             Self::Error { message } => ("error", shown(message)),
             Self::Stopped {
                 status,
@@ -230,6 +232,17 @@ impl Told {
             Self::Other => ("unknown", String::new()),
         }
     }
+}
+
+/// The exit code of a turn that ended so.
+pub(super) fn exit_of(stop: TurnStop) -> Exit {
+    Exit::from(match stop {
+        TurnStop::EndTurn => OutcomeCode::Ok,
+        TurnStop::TokenLimit => OutcomeCode::OutputLimit,
+        TurnStop::Refusal => OutcomeCode::Denied,
+        TurnStop::Cancelled => OutcomeCode::Cancelled,
+        TurnStop::Error => OutcomeCode::SkillError,
+    })
 }
 
 fn ended(stop: TurnStop, error: Option<&str>, undone: bool, usage: &Usage) -> String {

@@ -8,7 +8,7 @@ use crate::cli::assemble;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::runner::{
-    ExecutorError, Executor, GRACE_DEFAULT, JsonObject, RunContext, Runner, RunnerOptions,
+    Executor, ExecutorError, GRACE_DEFAULT, JsonObject, RunContext, Runner, RunnerOptions,
     ToolCallResult,
 };
 use crate::runtime::{NoModeTools, RuntimeOptions, WasmRuntime};

@@ -12,7 +12,7 @@ use url::form_urlencoded::Serializer;
 pub(super) use self::launch::{LaunchPlan, launched};
 use super::document::{ExecutionDocument, PageDocument};
 use crate::cli::args::AgentCommand;
-use crate::cli::daemon::DaemonRecord;
+use crate::cli::daemon::{DaemonRecord, EventStream};
 use crate::cli::display::message;
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -38,12 +38,18 @@ pub(super) async fn remote(
             reason,
             children: false,
         } => stop(&id, &reason, &daemon, printer).await,
-        AgentCommand::Stop { id, reason, .. } => stop_children(&id, &reason, &daemon, printer).await,
+        AgentCommand::Stop { id, reason, .. } => {
+            stop_children(&id, &reason, &daemon, printer).await
+        }
         AgentCommand::Mode { id, mode } => {
             let mode = mode.mode().as_str();
             let set = set_mode(&id, mode, &daemon).await?;
             let is_changed = set.get("changed") == Some(&Value::Bool(true));
-            let word = if is_changed { "mode" } else { "mode, as before," };
+            let word = if is_changed {
+                "mode"
+            } else {
+                "mode, as before,"
+            };
             told(&set, &format!("{id}: {word} {mode}"), printer)
         }
         AgentCommand::Chat(_)
@@ -111,6 +117,20 @@ pub(super) async fn execution(
     daemon.ask(Method::GET, &path, None).await?.document()
 }
 
+/// What happens in an execution, from where the query says on.
+///
+/// # Errors
+/// There is no such execution, or the daemon does not answer.
+pub(super) async fn events(
+    id: &ExecutionId,
+    query: &str,
+    daemon: &DaemonRecord,
+) -> anyhow::Result<EventStream> {
+    daemon
+        .events(&format!("{EXECUTIONS}/{id}/events{query}"))
+        .await
+}
+
 /// Cancels the turn that goes on, and gives what became of it.
 ///
 /// # Errors
@@ -168,11 +188,7 @@ pub(super) async fn send_prompt(
         .document()
 }
 
-async fn cancel(
-    id: &ExecutionId,
-    daemon: &DaemonRecord,
-    printer: Printer,
-) -> anyhow::Result<Exit> {
+async fn cancel(id: &ExecutionId, daemon: &DaemonRecord, printer: Printer) -> anyhow::Result<Exit> {
     let cancelled = cancel_turn(id, daemon).await?;
     let text = match cancelled.get("turn") {
         Some(turn) => {

@@ -7,13 +7,14 @@ use crate::api::Api;
 use crate::assembly::Skillrun;
 use crate::cli::assemble;
 use crate::cli::exit::Refused;
-use crate::config::{Admission, Config, Durability, Serve, Telemetry};
+use crate::config::{Admission, Config, Durability, RuntimeSettings, Serve, Telemetry};
 
 /// What was read at the start. A later reading is compared with it.
 #[derive(Clone)]
 pub(super) struct Reload {
     home: PathBuf,
     runs: Admission,
+    runtime: RuntimeSettings,
     durability: Durability,
     /// Whether and how spans are sent.
     sent: Telemetry,
@@ -28,6 +29,7 @@ impl Reload {
         Self {
             home: config.home.clone(),
             runs: config.runs,
+            runtime: config.runtime.clone(),
             durability: config.durability,
             sent: config.telemetry.clone(),
             serve: config.serve.clone(),
@@ -63,6 +65,7 @@ impl Reload {
         let (old, new) = (&self.serve, &config.serve);
         let keys = [
             ("runs", self.runs != config.runs),
+            ("runtime", self.runtime != config.runtime),
             (
                 "serve.connections_max",
                 old.connections_max != new.connections_max,

@@ -70,7 +70,10 @@ pub(in crate::cli::commands::agent) async fn launched(
 fn absolute(folder: &std::path::Path) -> anyhow::Result<String> {
     let whole = folder.canonicalize();
     let whole = whole.map_err(|error| {
-        Refused::usage(format!("cannot use the folder {}: {error}", folder.display()))
+        Refused::usage(format!(
+            "cannot use the folder {}: {error}",
+            folder.display()
+        ))
     })?;
     let text = whole.into_os_string().into_string().ok();
     text.context("the folder's path is no UTF-8")
@@ -93,7 +96,9 @@ pub(super) async fn launch(
         None => Map::new(),
     };
     if let Some(session) = &args.session {
-        let request = metadata.entry("launch_request").or_insert_with(|| json!({}));
+        let request = metadata
+            .entry("launch_request")
+            .or_insert_with(|| json!({}));
         let Value::Object(request) = request else {
             let refused = "--metadata has a launch_request that is no object";
             return Err(Refused::usage(refused).into());
@@ -127,12 +132,19 @@ pub(super) async fn launch(
     while let Some(frame) = events.next().await? {
         match AgentEvent::parse(&frame.data).map(|event| event.told) {
             Ok(Told::BootReady | Told::Ready) => return Ok(Exit::Ok),
-            Ok(Told::Stopped { code, message, reason, .. }) => {
+            Ok(Told::Stopped {
+                code,
+                message,
+                reason,
+                ..
+            }) => {
                 return Err(prompt::stopped(&code, message.or(reason)));
             }
             // What the stream says about itself is no event.
             _ => {}
         }
     }
-    Err(anyhow::anyhow!("the daemon closed the stream before the agent was ready"))
+    Err(anyhow::anyhow!(
+        "the daemon closed the stream before the agent was ready"
+    ))
 }

@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 use super::{EXECUTIONS, send_prompt, told};
 use crate::call::TurnStop;
 use crate::cli::args::PromptArgs;
-use crate::cli::commands::agent::event::{AgentEvent, Told, outcome, steps, value};
+use crate::cli::commands::agent::event::{AgentEvent, Told, exit_of, outcome, steps, value};
 use crate::cli::daemon::{Answer, DaemonRecord, EventStream};
 use crate::cli::display::{message, shown, text};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::input;
 use crate::cli::printer::Printer;
-use crate::outcome::OutcomeCode;
 
 pub(super) async fn prompt(
     args: PromptArgs,
@@ -80,7 +79,9 @@ pub(super) async fn follow(events: &mut EventStream, printer: Printer) -> anyhow
             return turn.finish(&ended);
         }
     }
-    Err(anyhow::anyhow!("the daemon closed the stream before the turn was over"))
+    Err(anyhow::anyhow!(
+        "the daemon closed the stream before the turn was over"
+    ))
 }
 
 /// Why there is no turn.
@@ -168,7 +169,10 @@ impl Turn {
                 is_error,
                 error,
                 ..
-            } => self.note("      ", &outcome(output.as_ref(), is_error, error.as_ref())),
+            } => self.note(
+                "      ",
+                &outcome(output.as_ref(), is_error, error.as_ref()),
+            ),
             Told::Plan { entries } => self.note("plan: ", &steps(&entries).join("\n")),
             Told::PermissionRequest { title, .. } => {
                 self.note("asks: ", &title);
@@ -205,27 +209,18 @@ impl Turn {
             let mut document = ended.clone();
             document["text"] = json!(self.answer);
             self.printer.value(&document)?;
-            return Ok(exit(stop));
+            return Ok(exit_of(stop));
         }
         if !self.answer.is_empty() && !self.answer.ends_with('\n') {
             self.printer.piece("\n")?;
         }
         match ended.get("error").and_then(Value::as_str) {
             Some(error) => self.note("error: ", error),
-            None if stop != TurnStop::EndTurn => self.note("", &format!("ended: {}", stop.as_str())),
+            None if stop != TurnStop::EndTurn => {
+                self.note("", &format!("ended: {}", stop.as_str()))
+            }
             None => {}
         }
-        Ok(exit(stop))
+        Ok(exit_of(stop))
     }
-}
-
-/// The exit code of a turn that ended so.
-pub(in crate::cli::commands::agent) fn exit(stop: TurnStop) -> Exit {
-    Exit::from(match stop {
-        TurnStop::EndTurn => OutcomeCode::Ok,
-        TurnStop::TokenLimit => OutcomeCode::OutputLimit,
-        TurnStop::Refusal => OutcomeCode::Denied,
-        TurnStop::Cancelled => OutcomeCode::Cancelled,
-        TurnStop::Error => OutcomeCode::SkillError,
-    })
 }

@@ -1,0 +1,196 @@
+//! What a daemon and the worker that carries one execution out say to each other: frames of JSON over a pipe, each
+//! with its length before it.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
+
+use crate::clock::Timestamp;
+use crate::config::ApprovalPolicy;
+use crate::id::RunId;
+use crate::ledger::SessionFacts;
+use crate::limits::LimitOverrides;
+use crate::outcome::OutcomeCode;
+use crate::runner::SessionSignal;
+use crate::runtime::backend::{End, LedgerPart};
+
+/// Bytes of one frame. The longest holds a prompt, which may be six times as long in JSON. Protects each side's
+/// memory from the other.
+const FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Which execution a worker is to carry out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Launch {
+    /// The run that it is.
+    pub(super) run_id: RunId,
+    /// Whether that has a ledger.
+    pub(super) part: LedgerPart,
+    /// What goes on record of it.
+    pub(super) facts: SessionFacts,
+    /// A JSON object, as text.
+    pub(super) metadata: String,
+    /// Limits for it alone.
+    pub(super) limits: LimitOverrides,
+    /// What is granted to it alone, in the grammar of capabilities.
+    pub(super) grants: Vec<String>,
+    /// How its questions are answered.
+    pub(super) approvals: Option<ApprovalPolicy>,
+    /// The mode of its tools at the start.
+    pub(super) mode: String,
+    /// How long a cancelled turn has to end by itself, and the execution to finish.
+    pub(super) grace_ms: u64,
+}
+
+/// What a worker is told. The end of its input means that nobody is there any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "frame", rename_all = "snake_case")]
+pub(super) enum ToWorker {
+    /// Begin; the first frame, and no other.
+    Launch(Box<Launch>),
+    /// A prompt.
+    Prompt {
+        /// Its number.
+        generation: u64,
+        /// What the agent is told.
+        text: String,
+    },
+    /// Cancel the turn of that number.
+    CancelTurn {
+        /// Its number.
+        generation: u64,
+    },
+    /// Take the tools of another mode.
+    SetMode {
+        /// The mode.
+        mode: String,
+    },
+    /// Let the agent finish.
+    Finish {
+        /// Why.
+        reason: String,
+    },
+    /// End as interrupted.
+    Interrupt,
+}
+
+/// What a worker tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "frame", rename_all = "snake_case")]
+pub(super) enum FromWorker {
+    /// The first event is durable.
+    Started {
+        /// When it was recorded.
+        at: Timestamp,
+    },
+    /// The execution was not begun.
+    Refused {
+        /// The outcome code.
+        code: OutcomeCode,
+        /// Why.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// Something became of it.
+    Signal {
+        /// What.
+        signal: SessionSignal,
+    },
+    /// The tools are those of the mode that was asked for, unless there is an error.
+    ModeSet {
+        /// Why not.
+        error: Option<String>,
+    },
+    /// The last event is on record; the last frame.
+    Ended {
+        /// How it ended.
+        end: End,
+    },
+}
+
+fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder()
+        .max_frame_length(FRAME_BYTES_MAX)
+        .new_codec()
+}
+
+/// Frames that come in.
+pub(super) struct Incoming<R>(FramedRead<R, LengthDelimitedCodec>);
+
+impl<R: AsyncRead + Unpin> Incoming<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self(FramedRead::new(reader, codec()))
+    }
+
+    /// The next frame; none when the other side is gone.
+    ///
+    /// # Errors
+    /// What came is no frame, or longer than one may be.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        match self.0.next().await {
+            None => Ok(None),
+            Some(frame) => Ok(Some(serde_json::from_slice(&frame?)?)),
+        }
+    }
+}
+
+/// Frames that go out.
+pub(super) struct Outgoing<W>(FramedWrite<W, LengthDelimitedCodec>);
+
+impl<W: AsyncWrite + Unpin> Outgoing<W> {
+    pub(super) fn new(writer: W) -> Self {
+        Self(FramedWrite::new(writer, codec()))
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// The other side is gone, or the frame is longer than one may be.
+    pub(super) async fn send<T: Serialize>(&mut self, frame: &T) -> io::Result<()> {
+        let bytes = serde_json::to_vec(frame)?;
+        self.0.send(Bytes::from(bytes)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_come_in_as_they_went_out_and_a_broken_one_is_refused() {
+        let (near, far) = tokio::io::duplex(64);
+        let frames = [
+            ToWorker::Prompt {
+                generation: 7,
+                text: "ü\n\0".repeat(1000),
+            },
+            ToWorker::Interrupt,
+        ];
+        let sent = frames.clone();
+        let sending = tokio::spawn(async move {
+            let mut outgoing = Outgoing::new(near);
+            for frame in &sent {
+                outgoing.send(frame).await.unwrap();
+            }
+        });
+        let mut incoming = Incoming::new(far);
+        for frame in frames {
+            assert_eq!(incoming.next::<ToWorker>().await.unwrap(), Some(frame));
+        }
+        sending.await.unwrap();
+        assert_eq!(incoming.next::<ToWorker>().await.unwrap(), None);
+        for broken in [
+            &b"\0\0\0\x02{}"[..],
+            b"\xff\xff\xff\xff",
+            b"\0\0\0\x09{}",
+            b"\0",
+        ] {
+            assert!(Incoming::new(broken).next::<ToWorker>().await.is_err());
+        }
+    }
+}

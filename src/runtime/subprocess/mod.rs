@@ -1,0 +1,414 @@
+//! Executions in processes of their own, so that one can be killed outright, whatever its agent does.
+//!
+//! The worker is this program once more. It writes the ledger of its one execution and is told what to do by frames
+//! on its standard input; when that ends, because this process is gone, it ends at once.
+
+mod frame;
+mod worker;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
+use super::backend::{Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance};
+use super::state::Ending;
+use crate::clock::Timestamp;
+use crate::id::RunId;
+use crate::ledger::{RunCompleted, RunStatus, StoreError};
+use crate::outcome::OutcomeCode;
+use crate::runner::{PromptRefused, Runner, SessionObserver, ToolSurface};
+use crate::telemetry::chain;
+
+pub use self::worker::{WorkerError, WorkerTools, work};
+
+/// The name of the backend.
+pub const SUBPROCESS: &str = "subprocess";
+
+/// How long a worker may take to put its first event on record. Protects launches from a program that is none.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it may take to change its tools, and to end after its execution has.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Frames that wait to be sent to a worker. There is one prompt at a time, so that more are a sign that it does not
+/// read.
+const FRAMES_MAX: usize = 64;
+
+/// Which program a worker is.
+#[derive(Debug, Clone)]
+pub struct WorkerProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables that it is given beside those of this process.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Carries each execution out in a process of its own.
+pub struct Subprocess {
+    worker: WorkerProgram,
+    runner: Runner,
+    live: Arc<Live>,
+}
+
+/// The workers that there are.
+#[derive(Default)]
+struct Live(Mutex<HashMap<RunId, Weak<Worker>>>);
+
+impl Live {
+    fn workers(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Worker>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subprocess {
+    /// Carries them out by this program. The runner is the one whose store has their ledgers.
+    pub fn new(worker: WorkerProgram, runner: Runner) -> Self {
+        Self {
+            worker,
+            runner,
+            live: Arc::default(),
+        }
+    }
+
+    fn unavailable(reason: impl Into<String>) -> BackendError {
+        BackendError::Unavailable {
+            name: SUBPROCESS.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    fn spawn(&self) -> Result<Child, BackendError> {
+        let spawned = Command::new(&self.worker.program)
+            .args(&self.worker.arguments)
+            .envs(
+                self.worker
+                    .environment
+                    .iter()
+                    .map(|(name, value)| (name, value)),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // An interrupt from a terminal is this process's to pass on.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        spawned.map_err(|error| {
+            let program = self.worker.program.display();
+            Self::unavailable(format!("cannot start {program}: {error}"))
+        })
+    }
+}
+
+#[async_trait]
+impl Backend for Subprocess {
+    fn name(&self) -> &str {
+        SUBPROCESS
+    }
+
+    async fn health(&self) -> BackendHealth {
+        match std::fs::metadata(&self.worker.program) {
+            Ok(metadata) if metadata.is_file() => BackendHealth::Healthy,
+            Ok(_) => BackendHealth::Unhealthy("the worker is no file".to_owned()),
+            Err(error) => BackendHealth::Unhealthy(format!("no worker: {error}")),
+        }
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Created, BackendError> {
+        let mut child = self.spawn()?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Self::unavailable("the worker has no pipes"));
+        };
+        let mut supervisor = Supervisor {
+            runner: self.runner.clone(),
+            run_id: request.run_id.clone(),
+            child,
+            incoming: Incoming::new(stdout),
+            observer: Arc::clone(&request.observer),
+        };
+        let mut outgoing = Outgoing::new(stdin);
+        let launch = ToWorker::Launch(Box::new(launch(request)));
+        let sent = outgoing.send(&launch).await;
+        sent.map_err(|error| Self::unavailable(format!("the worker takes nothing: {error}")))?;
+        let started_at = match tokio::time::timeout(START_TIMEOUT, supervisor.started()).await {
+            Ok(started) => started?,
+            Err(_elapsed) => {
+                let seconds = START_TIMEOUT.as_secs();
+                return Err(Self::unavailable(format!(
+                    "the worker did not begin within {seconds} s"
+                )));
+            }
+        };
+        let (frames, to_send) = mpsc::channel(FRAMES_MAX);
+        let worker = Arc::new(Worker {
+            frames,
+            killed: CancellationToken::new(),
+            state: Mutex::default(),
+            live: Arc::clone(&self.live),
+            run_id: supervisor.run_id.clone(),
+        });
+        let mut workers = self.live.workers();
+        workers.insert(worker.run_id.clone(), Arc::downgrade(&worker));
+        drop(workers);
+        tokio::spawn(send(outgoing, to_send, worker.killed.clone()));
+        let (ended, end) = oneshot::channel();
+        let (killed, state) = (worker.killed.clone(), Arc::downgrade(&worker));
+        tokio::spawn(async move {
+            // Whoever waited for it may be gone.
+            let _waited_for = ended.send(supervisor.supervise(killed, state).await);
+        });
+        Ok(Created {
+            instance: worker,
+            started_at,
+            ended: Box::pin(async {
+                let gone = |_| End::failed(OutcomeCode::Internal, "nobody supervised the worker");
+                end.await.unwrap_or_else(gone)
+            }),
+        })
+    }
+
+    async fn recover(&self) -> Result<(), BackendError> {
+        // Workers of an earlier process ended with it, and whoever recovers the ledgers closes theirs.
+        Ok(())
+    }
+
+    fn interrupt(&self) {
+        let workers: Vec<_> = self
+            .live
+            .workers()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for worker in workers {
+            worker.send(ToWorker::Interrupt);
+        }
+    }
+}
+
+fn launch(request: CreateRequest) -> Launch {
+    let grants = request.terms.grants.iter().map(ToString::to_string);
+    Launch {
+        run_id: request.run_id,
+        part: request.part,
+        facts: request.facts,
+        metadata: request.metadata.as_str().to_owned(),
+        limits: request.terms.limits,
+        grants: grants.collect(),
+        approvals: request.terms.approvals,
+        mode: request.surface.mode,
+        grace_ms: u64::try_from(request.grace.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Sends frames until the worker is gone. One that does not read them is of no use any more.
+async fn send(
+    mut outgoing: Outgoing<tokio::process::ChildStdin>,
+    mut frames: mpsc::Receiver<ToWorker>,
+    killed: CancellationToken,
+) {
+    while let Some(frame) = frames.recv().await {
+        let sent = tokio::select! {
+            sent = outgoing.send(&frame) => sent,
+            () = killed.cancelled() => return,
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// The way to a worker. When it is dropped, the worker is killed.
+struct Worker {
+    frames: mpsc::Sender<ToWorker>,
+    killed: CancellationToken,
+    state: Mutex<WorkerState>,
+    live: Arc<Live>,
+    run_id: RunId,
+}
+
+#[derive(Default)]
+struct WorkerState {
+    /// Why it was told to end.
+    reason: Option<String>,
+    /// Who waits for a change of the tools, one after the other.
+    mode_waiters: std::collections::VecDeque<oneshot::Sender<Result<(), String>>>,
+}
+
+impl Worker {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a frame, and kills a worker that reads none.
+    fn send(&self, frame: ToWorker) -> bool {
+        let sent = self.frames.try_send(frame);
+        if let Err(mpsc::error::TrySendError::Full(_)) = &sent {
+            self.killed.cancel();
+        }
+        sent.is_ok()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.killed.cancel();
+        self.live.workers().remove(&self.run_id);
+    }
+}
+
+#[async_trait]
+impl Instance for Worker {
+    fn prompt(&self, generation: u64, text: String) -> Result<(), PromptRefused> {
+        match self.send(ToWorker::Prompt { generation, text }) {
+            true => Ok(()),
+            false => Err(PromptRefused),
+        }
+    }
+
+    fn cancel_turn(&self, generation: u64) {
+        self.send(ToWorker::CancelTurn { generation });
+    }
+
+    async fn set_surface(&self, surface: ToolSurface) -> Result<(), BackendError> {
+        let (answer, answered) = oneshot::channel();
+        {
+            // Under one lock, so that answers come in the order of those who wait.
+            let mut state = self.state();
+            if !self.send(ToWorker::SetMode { mode: surface.mode }) {
+                return Err(BackendError::Over);
+            }
+            state.mode_waiters.push_back(answer);
+        }
+        match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(reason))) => Err(Subprocess::unavailable(reason)),
+            Ok(Err(_gone)) => Err(BackendError::Over),
+            Err(_elapsed) => Err(Subprocess::unavailable("the worker does not answer")),
+        }
+    }
+
+    fn finish(&self, reason: &str) {
+        self.state().reason.get_or_insert_with(|| reason.to_owned());
+        let reason = reason.to_owned();
+        self.send(ToWorker::Finish { reason });
+    }
+
+    fn stop(&self) {
+        self.killed.cancel();
+    }
+}
+
+/// What watches over a worker until it is gone.
+struct Supervisor {
+    runner: Runner,
+    run_id: RunId,
+    child: Child,
+    incoming: Incoming<ChildStdout>,
+    observer: Arc<dyn SessionObserver>,
+}
+
+impl Supervisor {
+    /// Waits until the first event is on record.
+    async fn started(&mut self) -> Result<Timestamp, BackendError> {
+        match self.incoming.next().await {
+            Ok(Some(FromWorker::Started { at })) => Ok(at),
+            Ok(Some(FromWorker::Refused {
+                code,
+                message,
+                hint,
+            })) => Err(BackendError::Refused {
+                code,
+                message,
+                hint,
+            }),
+            Ok(Some(_)) => Err(Subprocess::unavailable("the worker did not begin")),
+            Ok(None) => Err(Subprocess::unavailable("the worker ended before it began")),
+            Err(error) => Err(Subprocess::unavailable(format!(
+                "the worker cannot be understood: {error}"
+            ))),
+        }
+    }
+
+    /// Passes on what the worker tells, until it is gone and its ledger has an end.
+    async fn supervise(mut self, killed: CancellationToken, worker: Weak<Worker>) -> End {
+        let problem = loop {
+            let frame = tokio::select! {
+                frame = self.incoming.next::<FromWorker>() => frame,
+                () = killed.cancelled() => break "it was killed".to_owned(),
+            };
+            match frame {
+                Ok(Some(FromWorker::Signal { signal })) => self.observer.signal(signal),
+                Ok(Some(FromWorker::ModeSet { error })) => {
+                    let waiter = worker
+                        .upgrade()
+                        .and_then(|worker| worker.state().mode_waiters.pop_front());
+                    // Whoever asked may not wait any more.
+                    let _answered = waiter.map(|waiter| waiter.send(error.map_or(Ok(()), Err)));
+                }
+                Ok(Some(FromWorker::Ended { end })) => {
+                    let _left = tokio::time::timeout(ANSWER_TIMEOUT, self.child.wait()).await;
+                    return end;
+                }
+                Ok(Some(FromWorker::Started { .. } | FromWorker::Refused { .. })) => {
+                    break "it began twice".to_owned();
+                }
+                Ok(None) => break "it ended without a word".to_owned(),
+                Err(error) => break format!("it cannot be understood: {error}"),
+            }
+        };
+        let reason = worker
+            .upgrade()
+            .and_then(|worker| worker.state().reason.clone());
+        let is_killed = killed.is_cancelled();
+        // A worker that has ended by itself is not there to be killed.
+        let _ended_by_itself = self.child.start_kill();
+        let status = self.child.wait().await;
+        let end = match reason.filter(|_| is_killed) {
+            Some(reason) => End::stopped(OutcomeCode::Cancelled, reason),
+            None => End::failed(OutcomeCode::Internal, gone(&problem, status.ok())),
+        };
+        self.close(end).await
+    }
+
+    /// Puts on record how the execution ended whose worker is gone, unless that could do so itself.
+    async fn close(&self, end: End) -> End {
+        let (status, error) = match end.ending {
+            Ending::Stopped => (RunStatus::Interrupted, None),
+            _ => (RunStatus::Error, Some(end.message.as_str().into())),
+        };
+        let completed = RunCompleted {
+            error,
+            stop_reason: Some(end.stop_reason.as_str())
+                .filter(|reason| !reason.is_empty())
+                .map(Into::into),
+            ..RunCompleted::new(status, end.code)
+        };
+        match self.runner.close_execution(&self.run_id, completed).await {
+            Ok(()) | Err(StoreError::Ended { .. }) => end,
+            Err(error) => {
+                let run_id = &self.run_id;
+                tracing::error!(%run_id, error = chain(&error), "cannot record an end");
+                End {
+                    teardown_error: Some(chain(&error)),
+                    ..end
+                }
+            }
+        }
+    }
+}
+
+/// What is said of a worker that is gone.
+fn gone(problem: &str, status: Option<ExitStatus>) -> String {
+    match status {
+        Some(status) => format!("the worker is gone ({status}): {problem}"),
+        None => format!("the worker is gone: {problem}"),
+    }
+}
