@@ -32,12 +32,22 @@ struct Question {
     options: Vec<PermissionOption>,
 }
 
+/// What can be done with an execution when its chat was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// It is live, unless it ends with this process.
+    Live,
+    /// It was stopped, and can be taken up.
+    Stopped,
+    /// Nothing: it has completed, or failed.
+    Over,
+}
+
 /// How a chat was left.
 pub(super) struct Left {
     pub(super) exit: Exit,
     id: ExecutionId,
-    /// Whether the execution has ended by then, so that there is nothing to come back to.
-    is_over: bool,
+    after: After,
 }
 
 impl Left {
@@ -48,15 +58,16 @@ impl Left {
             Ok(_) => "SKILL".to_owned(),
             Err(_) => shown(agent),
         };
-        (!self.is_over).then(|| match link.is_here() {
-            true => format!(
+        match self.after {
+            After::Over => None,
+            After::Live if !link.is_here() => Some(format!(
+                "it goes on in the daemon: skillrun agent chat {id} talks with it, skillrun agent stop {id} ends it"
+            )),
+            After::Live | After::Stopped => Some(format!(
                 "to go on: skillrun agent chat {agent} --prior-session {}",
                 id.run_id()
-            ),
-            false => format!(
-                "it goes on in the daemon: skillrun agent chat {id} talks with it, skillrun agent stop {id} ends it"
-            ),
-        })
+            )),
+        }
     }
 }
 
@@ -123,11 +134,11 @@ impl Conversation {
         })
     }
 
-    fn left(&self, exit: Exit, is_over: bool) -> Next {
+    fn left(&self, exit: Exit, after: After) -> Next {
         Next::Leave(Left {
             exit,
             id: self.id.clone(),
-            is_over,
+            after,
         })
     }
 
@@ -204,7 +215,7 @@ impl Conversation {
                 let (link, id) = (self.link.clone(), self.id.clone());
                 self.spawn(async move { link.stop(&id).await });
             }
-            Line::Quit => return Ok(self.left(self.exit, false)),
+            Line::Quit => return Ok(self.left(self.exit, After::Live)),
             Line::Unknown(word) => {
                 let said = format!("{}: /help shows the commands there are", shown(&word));
                 self.screen.say("no such command: ", &said)?;
@@ -231,7 +242,7 @@ impl Conversation {
                 true => self.exit,
                 false => Exit::Interrupted,
             };
-            return Ok(self.left(exit, false));
+            return Ok(self.left(exit, After::Live));
         }
         self.ahead.clear();
         self.screen
@@ -397,7 +408,11 @@ impl Conversation {
                 self.exit
             }
         };
-        Ok(self.left(exit, code != OutcomeCode::Interrupted))
+        let after = match status {
+            ExecutionStatus::Stopped => After::Stopped,
+            _ => After::Over,
+        };
+        Ok(self.left(exit, after))
     }
 }
 
@@ -423,19 +438,19 @@ impl Running {
                     Some(told) => conversation.take_event(told)?,
                     None => {
                         conversation.screen.say("error: ", "nothing more is heard of the agent")?;
-                        conversation.left(Exit::Failed, false)
+                        conversation.left(Exit::Failed, After::Live)
                     }
                 },
                 line = next_line(&mut self.typed), if takes_lines => match line {
                     Some(line) => conversation.take_line(&line)?,
                     None => {
                         conversation.screen.end_line()?;
-                        conversation.left(conversation.exit, false)
+                        conversation.left(conversation.exit, After::Live)
                     }
                 },
                 interrupted = self.signals.next() => match interrupted {
                     true => conversation.interrupt()?,
-                    false => conversation.left(Exit::Interrupted, false),
+                    false => conversation.left(Exit::Interrupted, After::Live),
                 },
                 Some(done) = conversation.work.join_next() => {
                     if let Ok(Err(error)) = done {

@@ -8,7 +8,7 @@ use crate::ledger::ApprovalDecision;
 pub(super) const HELP: [&str; 5] = [
     "/mode task|config|office   give the agent the tools of another mode",
     "/plan                      show its plan",
-    "/stop                      end the execution; it cannot be taken up again",
+    "/stop                      end the execution",
     "/quit, Ctrl-D              leave",
     "Ctrl-C                     cancel the turn; twice within a second, or between turns: leave",
 ];
