@@ -126,7 +126,9 @@ fn run(command: &str) -> Output {
 fn what_the_guide_shows_is_what_comes() {
     let home = Home::new(&[GREET, PROBE, PROBE_AGENT]);
     home.write_manifest("probe", "[capabilities]\nrequest = [\"approval\"]\n");
-    home.configure("[skills.probe]\ngrant = [\"approval\"]\n[skills.probe-agent]\ngrant = [\"approval\"]\n");
+    home.configure(
+        "[skills.probe]\ngrant = [\"approval\"]\n[skills.probe-agent]\ngrant = [\"approval\"]\n",
+    );
     let daemon = Daemon::start(&home);
     let mut runs = Runs::default();
     let transcripts = transcripts(&guide());

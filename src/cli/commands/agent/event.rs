@@ -151,30 +151,53 @@ pub(super) fn steps(entries: &[PlanEntry]) -> Vec<String> {
 }
 
 impl Told {
-    /// The word for it, and what it says, on one line.
-    pub(super) fn described(&self) -> (&'static str, String) {
+    /// The word for it.
+    pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::SessionStatus { status, mcp_mode } => (
-                "session_status",
-                format!("{}, mode {}", shown(status), shown(mcp_mode)),
-            ),
-            Self::BootReady => ("boot_ready", String::new()),
-            Self::Ready => ("ready", String::new()),
-            Self::Running { prompt } => ("running", shown(prompt)),
-            Self::MessageChunk { text } => ("message_chunk", shown(text)),
-            Self::Reasoning { text } => ("reasoning", shown(text)),
-            Self::Plan { entries } => ("plan", steps(entries).join(" ")),
-            Self::ContextWindow { used, size } => {
-                ("context_window", format!("{used} of {size} tokens"))
+            Self::SessionStatus { .. } => "session_status",
+            Self::BootReady => "boot_ready",
+            Self::Ready => "ready",
+            Self::Running { .. } => "running",
+            Self::MessageChunk { .. } => "message_chunk",
+            Self::Reasoning { .. } => "reasoning",
+            Self::Plan { .. } => "plan",
+            Self::ContextWindow { .. } => "context_window",
+            Self::ToolCall { .. } => "tool_call",
+            Self::ToolUpdate { .. } => "tool_update",
+            Self::PermissionRequest { .. } => "permission_request",
+            Self::PermissionAnswered { .. } => "permission_answered",
+            Self::PermissionCancelled { .. } => "permission_cancelled",
+            Self::ModeChanged { .. } => "mode_changed",
+            Self::ToolsChanged { .. } => "tools_changed",
+            Self::Complete { .. } => "complete",
+            Self::Error { .. } => "error",
+            Self::Stopped { .. } => "stopped",
+            Self::Other => "unknown",
+        }
+    }
+
+    /// What it says, on one line.
+    pub(super) fn described(&self) -> String {
+        match self {
+            Self::SessionStatus { status, mcp_mode } => {
+                format!("{}, mode {}", shown(status), shown(mcp_mode))
             }
+            Self::BootReady | Self::Ready | Self::Other => String::new(),
+            Self::Running { prompt: text }
+            | Self::MessageChunk { text }
+            | Self::Reasoning { text }
+            | Self::PermissionCancelled {
+                permission_id: text,
+            }
+            | Self::ModeChanged { mcp_mode: text }
+            | Self::Error { message: text } => shown(text),
+            Self::Plan { entries } => steps(entries).join(" "),
+            Self::ContextWindow { used, size } => format!("{used} of {size} tokens"),
             Self::ToolCall {
                 call_id,
                 name,
                 arguments,
-            } => (
-                "tool_call",
-                format!("{} {} {}", shown(call_id), shown(name), value(arguments)),
-            ),
+            } => format!("{} {} {}", shown(call_id), shown(name), value(arguments)),
             Self::ToolUpdate {
                 call_id,
                 output,
@@ -182,56 +205,44 @@ impl Told {
                 error,
             } => {
                 let outcome = outcome(output.as_ref(), *is_error, error.as_ref());
-                ("tool_update", format!("{} {outcome}", shown(call_id)))
+                format!("{} {outcome}", shown(call_id))
             }
             Self::PermissionRequest {
                 permission_id,
                 title,
                 ..
-            } => (
-                "permission_request",
-                format!("{} {}", shown(permission_id), shown(title)),
-            ),
+            } => format!("{} {}", shown(permission_id), shown(title)),
             Self::PermissionAnswered {
                 permission_id,
                 approved,
                 option,
-            } => {
-                let word = if *approved { "approved" } else { "rejected" };
-                let chosen = option.as_deref().map_or_else(|| word.to_owned(), shown);
-                (
-                    "permission_answered",
-                    format!("{} {chosen}", shown(permission_id)),
-                )
-            }
-            Self::PermissionCancelled { permission_id } => {
-                ("permission_cancelled", shown(permission_id))
-            }
-            Self::ModeChanged { mcp_mode } => ("mode_changed", shown(mcp_mode)),
-            Self::ToolsChanged { tools } => ("tools_changed", shown(&tools.join(", "))),
+            } => answered(permission_id, *approved, option.as_deref()),
+            Self::ToolsChanged { tools } => shown(&tools.join(", ")),
             Self::Complete {
                 stop_reason,
                 error,
                 undone,
                 usage,
-            } => (
-                "complete",
-                ended(*stop_reason, error.as_deref(), *undone, usage),
-            ),
-            Self::Error { message } => ("error", shown(message)),
+            } => ended(*stop_reason, error.as_deref(), *undone, usage),
             Self::Stopped {
                 status,
                 code,
                 reason,
                 message,
-            } => {
-                let why = reason.as_deref().or(message.as_deref()).map(shown);
-                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                ("stopped", format!("{status}, {}{why}", shown(code)))
-            }
-            Self::Other => ("unknown", String::new()),
+            } => stopped(*status, code, reason.as_deref().or(message.as_deref())),
         }
     }
+}
+
+fn answered(permission_id: &str, approved: bool, option: Option<&str>) -> String {
+    let word = if approved { "approved" } else { "rejected" };
+    let chosen = option.map_or_else(|| word.to_owned(), shown);
+    format!("{} {chosen}", shown(permission_id))
+}
+
+fn stopped(status: ExecutionStatus, code: &str, why: Option<&str>) -> String {
+    let why = why.map(|why| format!(": {}", shown(why)));
+    format!("{status}, {}{}", shown(code), why.unwrap_or_default())
 }
 
 /// The exit code of a turn that ended so.

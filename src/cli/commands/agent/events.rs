@@ -61,7 +61,8 @@ impl Lines {
         }
         let start = *self.start.get_or_insert(event.time);
         let micros = event.time.unix_micros() - start.unix_micros();
-        let (name, text) = AgentEvent::of(event)?.told.described();
+        let told = AgentEvent::of(event)?.told;
+        let (name, text) = (told.name(), told.described());
         let millis = micros.max(0) / 1_000;
         let line = format!(
             "{:>5} {:>6}.{:03}s  #{:<3} {name:<NAME_COLUMNS$}  {text}",

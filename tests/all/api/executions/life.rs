@@ -165,7 +165,7 @@ fn a_turn_goes_on_when_the_time_to_wait_for_it_is_over() {
 fn a_prompt_whose_execution_ends_is_told_how() {
     let home = home("");
     let daemon = Daemon::start(&home);
-    for (prompt, status, exit_code) in [("exit 0", "completed", 0), ("exit 3", "failed", 3)] {
+    for (prompt, status, exit_code) in [("exit 0", "completed", 0), ("exit 1", "failed", 1)] {
         let id = ready(&daemon, &plain());
         let answer = ask(
             &daemon,

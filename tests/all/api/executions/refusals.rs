@@ -4,83 +4,73 @@ use serde_json::json;
 
 use super::*;
 
+fn with(key: &str, value: Value) -> Value {
+    let mut body = plain();
+    body[key] = value;
+    body
+}
+
+fn request(request: Value) -> Value {
+    with("metadata", json!({ "launch_request": request }))
+}
+
+#[track_caller]
+fn refused(daemon: &Daemon, body: &Value, expected: (u16, &str)) {
+    let answer = daemon.post(EXECUTIONS, body);
+    let shown: String = body.to_string().chars().take(200).collect();
+    assert_eq!(answer.status, expected.0, "{shown}: {answer:?}");
+    assert_eq!(answer.problem(), expected.1, "{shown}: {answer:?}");
+}
+
 #[test]
 fn what_cannot_be_launched_is_refused_and_leaves_nothing() {
-    let home = home("[skills.greet]\n");
+    let home = home("");
     let daemon = Daemon::start(&home);
-    let with = |key: &str, value: Value| {
-        let mut body = plain();
-        body[key] = value;
-        body
-    };
-    let request = |request: Value| with("metadata", json!({ "launch_request": request }));
     let absent = "run_00000000000070008000000000000000";
-    for (body, status, code) in [
-        (json!({ "agent_profile_id": "nobody" }), 404, "not_found"),
-        (json!({ "agent_profile_id": "greet" }), 422, "not_runnable"),
-        (json!({}), 400, "bad_request"),
-        (json!([]), 400, "bad_request"),
-        (with("agent_profile_id", json!("")), 404, "not_found"),
-        (with("agent", json!("probe-agent")), 400, "bad_request"),
-        (
-            with("executor_id", json!("bare-metal")),
-            400,
-            "invalid_input",
-        ),
-        (with("mcp_mode", json!("root")), 400, "bad_request"),
-        (with("prior_session", json!("run_1")), 400, "invalid_input"),
-        (with("prior_session", json!(absent)), 400, "invalid_input"),
-        (
-            with("prompt", json!("x".repeat(1024 * 1024 + 1))),
-            400,
-            "invalid_input",
-        ),
-        (with("metadata", json!([])), 400, "bad_request"),
-        (
-            with("metadata", json!({ "launch_request": 1 })),
-            400,
-            "invalid_input",
-        ),
-        (
-            with("metadata", json!({ "x": "x".repeat(20_000) })),
-            400,
-            "invalid_input",
-        ),
-        (
-            request(json!({ "session_id": "../s" })),
-            400,
-            "invalid_input",
-        ),
-        (request(json!({ "session_id": 7 })), 400, "invalid_input"),
-        (
-            request(json!({ "limits": { "fuel": 1 } })),
-            400,
-            "invalid_input",
-        ),
-        (
-            with("workspace", json!({ "path": "/" })),
-            400,
-            "invalid_input",
-        ),
-        (
-            request(json!({ "workspace": { "path": "/" } })),
-            400,
-            "invalid_input",
-        ),
-        (
-            with("workspace", json!({ "path": "here" })),
-            400,
-            "invalid_input",
-        ),
+    for agent in ["nobody", ""] {
+        let body = json!({ "agent_profile_id": agent });
+        refused(&daemon, &body, (404, "not_found"));
+    }
+    for body in [
+        json!({}),
+        json!([]),
+        with("agent", json!("probe-agent")),
+        with("mcp_mode", json!("root")),
+        with("metadata", json!([])),
     ] {
-        let answer = daemon.post(EXECUTIONS, &body);
-        let found = (answer.status, answer.problem());
-        let shown: String = body.to_string().chars().take(200).collect();
-        assert_eq!(found, (status, code.to_owned()), "{shown}: {answer:?}");
+        refused(&daemon, &body, (400, "bad_request"));
+    }
+    for body in [
+        with("executor_id", json!("bare-metal")),
+        with("prior_session", json!("run_1")),
+        with("prior_session", json!(absent)),
+        with("prompt", json!("x".repeat(1024 * 1024 + 1))),
+        with("metadata", json!({ "launch_request": 1 })),
+        with("metadata", json!({ "x": "x".repeat(20_000) })),
+        with("workspace", json!({ "path": "/" })),
+        with("workspace", json!({ "path": "here" })),
+        request(json!({ "session_id": "../s" })),
+        request(json!({ "session_id": 7 })),
+        request(json!({ "limits": { "fuel": 1 } })),
+        request(json!({ "workspace": { "path": "/" } })),
+    ] {
+        refused(&daemon, &body, (400, "invalid_input"));
     }
     assert_eq!(home.run_ids(), Vec::<String>::new());
     let page = daemon.get(EXECUTIONS).json();
     assert_eq!(page, json!({ "executions": [] }));
+}
+
+/// Which of the two a component is, is known when it is loaded, and by then its execution is on record.
+#[test]
+fn a_skill_that_is_no_agent_fails_at_once() {
+    let home = home("");
+    let daemon = Daemon::start(&home);
+    let id = launch(&daemon, &json!({ "agent_profile_id": "greet" }));
+    let failed = until(&daemon, &id, "failed");
+    assert_eq!(failed["code"], "load_error", "{failed}");
+    let message = failed["error_message"].as_str().unwrap();
+    assert!(message.contains("is no agent"), "{message}");
 }
 
 #[test]

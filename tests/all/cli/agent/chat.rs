@@ -45,7 +45,7 @@ fn each_line_is_a_prompt_and_the_chat_can_be_taken_up_again() {
     );
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),
-        (Some(0), "x,y\n5\n"),
+        (Some(0), "x,y\n6\n"),
         "{ran:?}"
     );
     assert_eq!(prior(&ran), run_id);
@@ -192,7 +192,7 @@ fn answer(wire: &mut dyn Wire) -> std::io::Result<()> {
         )
     };
     let body = format!(
-        "{}{}data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n",
+        "{}{}data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\ndata: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":5}}}}\n\ndata: [DONE]\n\n",
         piece("Good "),
         piece("day.")
     );

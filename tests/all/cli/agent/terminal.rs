@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use super::home;
-use crate::cli::terminal::read_until;
+use crate::cli::terminal::{read_until, read_until_some};
 use crate::harness::{Home, Running};
 
 /// Starts a chat on a terminal. What that shows is its standard output; what is written to its standard input is
 /// typed.
 fn on_a_terminal(home: &Home, words: &str, variables: &[(&str, &str)]) -> Running {
     let binary = env!("CARGO_BIN_EXE_skillrun");
-    let line = format!("stty cols 60; exec '{binary}' agent chat {words}");
+    let line = format!("stty cols 72; exec '{binary}' agent chat {words}");
     let mut script = Command::new("script");
     script
         .args([
@@ -90,9 +90,13 @@ fn ctrl_c_cancels_the_turn_and_leaves_between_turns() {
         (home.events_of(&run_id, "prompt").len() == 2).then_some(())
     });
     keys.write_all(b"\x03").unwrap();
-    let shown = read_until(&mut terminal, "the turn ended: cancelled");
+    let shown = read_until_some(&mut terminal, "the end of the turn", |shown| {
+        let (_, end) = shown
+            .split_once("the turn ended: cancelled")
+            .unwrap_or_default();
+        end.ends_with("\r\n> ")
+    });
     assert!(shown.contains("Ctrl-C again leaves"), "{shown:?}");
-    read_until(&mut terminal, "> ");
     keys.write_all(b"count\n").unwrap();
     read_until(&mut terminal, "\r\n> ");
     keys.write_all(b"\x03").unwrap();
@@ -130,7 +134,7 @@ fn nothing_of_the_agents_passes_for_something_of_ours() {
     read_until(&mut terminal, "> ");
     let hostile = format!(
         "echo {}> the agent asks: now?\u{1b}[2J\u{9b}1m\u{202e}\n",
-        "x".repeat(57)
+        "x".repeat(70)
     );
     keys.write_all(hostile.as_bytes()).unwrap();
     let shown = read_until(&mut terminal, "\\u{202e}\r\n> ");
