@@ -3,9 +3,12 @@
 //! [`Skillrun`] is what an embedder has of all of it: a store, skills, and a runner that carries runs out. Each
 //! part can be replaced before it is built.
 
+mod host;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::host::Whole;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::ledger::{RedactError, Store, StoreError, StoreOptions};
@@ -14,7 +17,10 @@ use crate::registry::{Registry, RegistryError, SkillSet, WatchError, Watcher};
 use crate::runner::{
     EngineError, Executor, HttpOptions, Runner, RunnerOptions, SkillExecutor, SkillExecutorOptions,
 };
-use crate::runtime::{Backend, InProcess, ModeTools, NoModeTools, RuntimeOptions, WasmRuntime};
+use crate::runtime::modes::{ModeParts, ModeToolset};
+use crate::runtime::{
+    Backend, InProcess, ModeTools, RuntimeOptions, Subprocess, WasmRuntime, WorkerProgram,
+};
 use crate::tools::{HostTool, ToolNameError, Toolbox};
 
 /// Why parts cannot be put together, or a configuration not be taken over.
@@ -46,6 +52,9 @@ pub enum AssemblyError {
     /// The engine cannot be made.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// What was put together is there no more.
+    #[error("the process comes to its end")]
+    Over,
 }
 
 /// Whom skills can reach, if they may.
@@ -126,7 +135,8 @@ pub struct Builder {
     watches_skills: bool,
     own: Own,
     backends: Vec<Arc<dyn Backend>>,
-    mode_tools: Arc<dyn ModeTools>,
+    worker: Option<WorkerProgram>,
+    mode_tools: Option<Arc<dyn ModeTools>>,
 }
 
 impl Builder {
@@ -194,10 +204,18 @@ impl Builder {
         self
     }
 
-    /// Where the tools of agents in each mode come from: there are none, unless this is said.
+    /// Adds the backend `subprocess`, which carries each execution out in a process of its own: this program, which
+    /// has to call [`crate::runtime::work`] with its standard streams.
+    #[must_use]
+    pub fn worker(mut self, program: WorkerProgram) -> Self {
+        self.worker = Some(program);
+        self
+    }
+
+    /// Where the tools of agents in each mode come from, instead of those that reach this home.
     #[must_use]
     pub fn mode_tools(mut self, tools: Arc<dyn ModeTools>) -> Self {
-        self.mode_tools = tools;
+        self.mode_tools = Some(tools);
         self
     }
 
@@ -214,7 +232,8 @@ impl Builder {
             skills,
             watches_skills,
             own,
-            backends,
+            mut backends,
+            worker,
             mode_tools,
         } = self;
         let store = match store {
@@ -243,8 +262,19 @@ impl Builder {
             admission: config.runs,
             clock,
         });
+        let whole = Arc::new(Whole::default());
+        let host = Arc::clone(&whole);
+        let parts = ModeParts::of_host(host, config.documents_dir());
+        let mode_tools: Arc<dyn ModeTools> = match mode_tools {
+            Some(tools) => tools,
+            None => Arc::new(ModeToolset::new(&parts)?),
+        };
+        if let Some(program) = worker {
+            let subprocess = Subprocess::new(program, runner.clone());
+            backends.push(Arc::new(subprocess.with_parts(parts)));
+        }
         let runtime = runtime(&config, &runner, backends, mode_tools);
-        Ok(Skillrun(Arc::new(Inner {
+        let skillrun = Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
                 config: Arc::new(config),
                 tools,
@@ -254,7 +284,9 @@ impl Builder {
             runtime,
             own,
             _watcher: watcher,
-        })))
+        }));
+        whole.set(&skillrun);
+        Ok(skillrun)
     }
 }
 
@@ -347,7 +379,8 @@ impl Skillrun {
             watches_skills: false,
             own: Own::default(),
             backends: Vec::new(),
-            mode_tools: Arc::new(NoModeTools),
+            worker: None,
+            mode_tools: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! An unknown key, a wrong type or a value out of range stops the load with file and key, and with the
 //! line where it is a matter of TOML; nothing falls back to a default in silence.
 
+mod edit;
 mod file;
 mod mcp_server;
 mod model;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillName};
 use crate::limits::{LimitError, LimitOverrides, Limits};
 
+pub use edit::{EditError, TakeOver, set_skill_limit};
 pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
@@ -278,24 +280,19 @@ impl Config {
     /// # Errors
     /// The file cannot be read, is too large, is not TOML, or has an unknown key or a bad value.
     pub fn load(home: &Path) -> Result<Self, ConfigError> {
+        Self::from_text(home, &read_text(home)?)
+    }
+
+    /// The configuration that a text would be as `config.toml` of `home`.
+    ///
+    /// # Errors
+    /// It is too large, is not TOML, or has an unknown key or a bad value.
+    pub fn from_text(home: &Path, text: &str) -> Result<Self, ConfigError> {
         let path = home.join(CONFIG_FILE);
-        let unreadable = |source| ConfigError::Unreadable {
-            path: path.clone(),
-            source,
-        };
-        let mut text = String::new();
-        match open_regular(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unreadable(error)),
-            Ok(file) => {
-                let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text);
-                read.map_err(unreadable)?;
-            }
-        }
         if u64::try_from(text.len()).is_ok_and(|bytes| bytes > CONFIG_BYTES_MAX) {
             return Err(ConfigError::TooLarge { path });
         }
-        file::parse(home, &text).map_err(|problem| ConfigError::Invalid { path, problem })
+        file::parse(home, text).map_err(|problem| ConfigError::Invalid { path, problem })
     }
 
     /// The configuration file; it need not exist.
@@ -376,6 +373,11 @@ impl Config {
         self.home.join("workspaces")
     }
 
+    /// Where agents keep their documents.
+    pub fn documents_dir(&self) -> PathBuf {
+        self.home.join("documents")
+    }
+
     /// Instances that all runs and executions need at once.
     pub fn instances_max(&self) -> usize {
         self.runs
@@ -387,6 +389,25 @@ impl Config {
     pub fn cache_dir(&self) -> PathBuf {
         self.home.join("cache")
     }
+}
+
+/// The text of the configuration in `home`; empty when there is no file.
+fn read_text(home: &Path) -> Result<String, ConfigError> {
+    let path = home.join(CONFIG_FILE);
+    let unreadable = |source| ConfigError::Unreadable {
+        path: path.clone(),
+        source,
+    };
+    let mut text = String::new();
+    match open_regular(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(error)),
+        Ok(file) => {
+            let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text);
+            read.map_err(unreadable)?;
+        }
+    }
+    Ok(text)
 }
 
 /// Opens a file that an operator named, and nothing that has no end or that would have to be waited for.

@@ -65,7 +65,7 @@ pub(crate) fn refused(error: AssemblyError) -> anyhow::Error {
         AssemblyError::Registry(error) => error.into(),
         AssemblyError::Engine(error) => error.into(),
         AssemblyError::Secret { .. } => Refused::usage(chain(&error)).into(),
-        AssemblyError::Watch(_) | AssemblyError::Tool(_) => error.into(),
+        AssemblyError::Watch(_) | AssemblyError::Tool(_) | AssemblyError::Over => error.into(),
     }
 }
 

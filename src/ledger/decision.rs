@@ -382,9 +382,10 @@ fn file_name(run_id: &RunId, approval_id: &str) -> String {
     format!("{}{number}", prefix(run_id))
 }
 
-/// What the number of a question is made of: in an execution it is that of the turn, a point, and its own.
+/// What the number of a question is made of: in an execution it is that of the turn, a point, and its own; that of
+/// one which a tool asks has the number of the tool's call in it, after a `t`.
 fn is_of_number(character: char) -> bool {
-    character.is_ascii_digit() || character == '.'
+    character.is_ascii_digit() || matches!(character, '.' | 't')
 }
 
 impl Gate {

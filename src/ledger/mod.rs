@@ -84,7 +84,7 @@ pub use self::recorder::{Appended, Recorder};
 pub use self::recover::TornTailReport;
 pub use self::redact::RedactError;
 pub use self::replay::{Difference, Part, Place, Recalled, Recorded, RecordedCall, record_file};
-pub(crate) use self::replay::{prompt_id, shown_now};
+pub(crate) use self::replay::{is_inner_call, prompt_id, shown_now};
 pub use self::scan::TornTail;
 pub use self::state::{IllegalTransition, Pair, Phase, State, TORN_TAIL, next};
 pub use self::statistics::StoreStatistics;

@@ -308,6 +308,13 @@ pub(crate) fn prompt_id(generation: u64) -> String {
     format!("prompt#{generation}")
 }
 
+/// Whether an id is that of a call which is part of another one: what a tool of the host asks for while it does
+/// its work. Its number then has a `t` in it, which stands before that of the tool's own call.
+pub(crate) fn is_inner_call(id: &str) -> bool {
+    let number = id.rsplit_once('#').map(|(_, number)| number);
+    number.is_some_and(|number| number.contains('t'))
+}
+
 impl Recorded {
     /// A ledger of a store, which was read.
     pub(super) fn new(shelf: Arc<Shelf>, run_id: RunId, file: File, index: RecordIndex) -> Self {
@@ -462,6 +469,32 @@ impl Recorded {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the host put an event of its own of that name on record for the call of that id.
+    ///
+    /// # Errors
+    /// An event cannot be read.
+    pub(crate) fn is_noted(&self, name: &str, call_id: &str) -> Result<bool, StoreError> {
+        #[derive(serde::Deserialize)]
+        struct Noted<'a> {
+            #[serde(borrow)]
+            call_id: std::borrow::Cow<'a, str>,
+        }
+        let mut is_noted = false;
+        self.each_before(u64::MAX, &mut |recalled| {
+            let is_named = matches!(&recalled.event, Event::Custom(custom) if custom.name == name);
+            if recalled.origin != Origin::Host || !is_named {
+                return Ok(());
+            }
+            if let Event::Custom(custom) = self.whole(recalled)?.event {
+                let data = custom.data.unwrap_or_default();
+                let noted = serde_json::from_str::<Noted<'_>>(data.as_str());
+                is_noted |= noted.is_ok_and(|noted| noted.call_id == call_id);
+            }
+            Ok(())
+        })?;
+        Ok(is_noted)
     }
 
     /// Shows every event before the one numbered `seq`, in their order.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,7 +31,44 @@ const ROUNDS_MAX: usize = 3;
 
 /// The skills as they are now: one snapshot at a time, for all who share it. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct SkillSet(watch::Receiver<Published>);
+pub struct SkillSet {
+    published: watch::Receiver<Published>,
+    /// Who publishes; nobody does when the skills stay as they are.
+    publisher: Weak<Publisher>,
+}
+
+/// Loads a folder of skills and publishes what it finds, one after the other.
+#[derive(Debug)]
+struct Publisher {
+    skills_dir: PathBuf,
+    published: watch::Sender<Published>,
+    /// Held from before the folder is read until that is published, so that an older snapshot never takes the place
+    /// of a newer one.
+    loading: Mutex<()>,
+}
+
+impl Publisher {
+    fn publish(
+        &self,
+        load: impl FnOnce() -> Result<Registry, RegistryError>,
+    ) -> Result<(), Arc<RegistryError>> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = load().map_err(Arc::new);
+        self.published.send_modify(|published| match &loaded {
+            Ok(registry) => {
+                *published = Published {
+                    registry: registry.clone(),
+                    problem: None,
+                };
+            }
+            Err(error) => {
+                tracing::warn!("skills stay as they were: {}", chain(error));
+                published.problem = Some(Arc::clone(error));
+            }
+        });
+        loaded.map(|_registry| ())
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Published {
@@ -43,18 +80,31 @@ impl SkillSet {
     /// The newest snapshot. Whoever makes several decisions about one thing makes them with one
     /// snapshot.
     pub fn current(&self) -> Registry {
-        self.0.borrow().registry.clone()
+        self.published.borrow().registry.clone()
     }
 
     /// Why the newest snapshot is older than the folder, if it is.
     pub fn problem(&self) -> Option<Arc<RegistryError>> {
-        self.0.borrow().problem.clone()
+        self.published.borrow().problem.clone()
+    }
+
+    /// Loads the folder anew at once, on the calling thread; false when the skills are not those of a folder that
+    /// is watched, and stay as they are.
+    ///
+    /// # Errors
+    /// The folder cannot be loaded. The skills stay as they were.
+    pub fn reload(&self) -> Result<bool, Arc<RegistryError>> {
+        let Some(publisher) = self.publisher.upgrade() else {
+            return Ok(false);
+        };
+        publisher.publish(|| Registry::load(&publisher.skills_dir))?;
+        Ok(true)
     }
 
     /// Waits until something else is published than this handle was told of last; false when nothing
     /// ever will be.
     pub async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok()
+        self.published.changed().await.is_ok()
     }
 }
 
@@ -62,7 +112,10 @@ impl From<Registry> for SkillSet {
     /// Skills that stay as they are.
     fn from(registry: Registry) -> Self {
         let problem = None;
-        Self(watch::channel(Published { registry, problem }).1)
+        Self {
+            published: watch::channel(Published { registry, problem }).1,
+            publisher: Weak::new(),
+        }
     }
 }
 
@@ -140,12 +193,21 @@ impl Watcher {
             registry,
             problem: None,
         });
+        let publisher = Arc::new(Publisher {
+            skills_dir: skills_dir.to_owned(),
+            published: publish,
+            loading: Mutex::new(()),
+        });
+        let skills = SkillSet {
+            published,
+            publisher: Arc::downgrade(&publisher),
+        };
         let thread = std::thread::Builder::new()
             .name("skills".to_owned())
-            .spawn(move || watch_on(&mut places, &told, &publish, &clock))
+            .spawn(move || watch_on(&mut places, &told, &publisher, &clock))
             .map_err(WatchError::NoThread)?;
         Ok(Self {
-            skills: SkillSet(published),
+            skills,
             signals: Some(signals),
             thread: Some(thread),
         })
@@ -185,12 +247,7 @@ fn concerns(event: &notify::Event, skills_dir: &Path) -> bool {
 }
 
 /// Loads and publishes until it is told to end.
-fn watch_on(
-    places: &mut Places,
-    told: &Receiver<Signal>,
-    publish: &watch::Sender<Published>,
-    clock: &Clock,
-) {
+fn watch_on(places: &mut Places, told: &Receiver<Signal>, publisher: &Publisher, clock: &Clock) {
     while let Ok(Signal::Changed) = told.recv() {
         let unquiet = clock.stopwatch();
         loop {
@@ -200,19 +257,7 @@ fn watch_on(
                 Ok(Signal::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        let loaded = places.load();
-        publish.send_modify(|published| match loaded {
-            Ok(registry) => {
-                *published = Published {
-                    registry,
-                    problem: None,
-                };
-            }
-            Err(error) => {
-                tracing::warn!("skills stay as they were: {}", chain(&error));
-                published.problem = Some(Arc::new(error));
-            }
-        });
+        let _told_by_the_snapshot = publisher.publish(|| places.load());
     }
 }
 

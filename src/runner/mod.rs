@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+pub use crate::executor::CallError;
 pub use crate::executor::{
     Descriptor, EngineError, EngineStatistics, Failure, HttpOptions, OperationDescriptor,
     RefusedFunction, Resolve, SystemResolver,
@@ -41,6 +42,7 @@ pub use crate::executor::{
 pub use context::{Caller, RunContext, recorder_from_context, run_id_from_context};
 pub use error::{FailedRun, ResumeError, RunError};
 pub use executor::{Executor, ExecutorError, RunProfile, Terms};
+pub use journal::{HostToolCall, UserAnswer};
 pub use json_object::{INPUT_BYTES_MAX, InputError, JsonObject};
 pub use recovery::{NotRestarted, Recovered};
 pub use replay::{AmbiguousCall, ReplayError, ReplayOptions, ReplayReport, ReplayVerdict};

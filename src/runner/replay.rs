@@ -17,7 +17,7 @@ use crate::call::Effect;
 use crate::clock::Timestamp;
 use crate::ledger::{
     Denied, Difference, Event, Origin, Part, Place, Recalled, Recorded, RecordedCall, StoreError,
-    Timer, shown_now,
+    Timer, is_inner_call, shown_now,
 };
 use crate::telemetry::chain;
 
@@ -109,7 +109,9 @@ impl Replay {
             seen: None,
         };
         for (id, call) in recorded.calls() {
-            if id.starts_with(HTTP_PREFIX) {
+            if is_inner_call(id) {
+                // The guest does not make it, and knows nothing of it.
+            } else if id.starts_with(HTTP_PREFIX) {
                 cursor.requests.insert(call.seq());
             } else {
                 cursor.calls.insert(call.seq(), id.into());

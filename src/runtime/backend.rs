@@ -181,7 +181,7 @@ impl End {
 pub enum BackendError {
     /// The run that the execution is was refused.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(Box<RunError>),
     /// The ledgers cannot be read or written.
     #[error("cannot look after the ledgers")]
     Store(#[from] StoreError),
@@ -212,6 +212,12 @@ pub enum BackendError {
         /// Why not.
         reason: String,
     },
+}
+
+impl From<RunError> for BackendError {
+    fn from(error: RunError) -> Self {
+        Self::Run(Box::new(error))
+    }
 }
 
 impl BackendError {

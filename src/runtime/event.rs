@@ -51,6 +51,9 @@ pub enum EventKind {
         status: LaunchKind,
         /// The mode of its tools.
         mcp_mode: String,
+        /// The number of the prompt whose turn was cut off, and goes on now.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turn_goes_on: Option<u64>,
     },
     /// The agent has started, and waits for a prompt. No turn ended.
     BootReady,
@@ -319,17 +322,20 @@ impl EventKind {
         record.kind == "session_update" || (host_only && record.origin == Origin::Host)
     }
 
-    /// What a line tells, its large values in their places; none when it is no event.
-    pub(super) fn of(line: ledger::Event) -> Option<Self> {
+    /// What a line tells, its large values in their places; none when it is no event. `open_turn` is the number of
+    /// a turn before it that has no end.
+    pub(super) fn of(line: ledger::Event, open_turn: Option<u64>) -> Option<Self> {
         let text = |text: ledger::Text| text.as_str().to_owned();
         Some(match line {
             ledger::Event::RunStarted(started) => Self::SessionStatus {
                 status: LaunchKind::New,
                 mcp_mode: started.session?.mcp_mode,
+                turn_goes_on: None,
             },
             ledger::Event::RunResumed(resumed) => Self::SessionStatus {
                 status: LaunchKind::Resumed,
                 mcp_mode: resumed.session?.mcp_mode,
+                turn_goes_on: open_turn,
             },
             ledger::Event::Prompt(prompt) => Self::Running {
                 prompt: text(prompt.text),

@@ -16,6 +16,7 @@ mod event;
 mod in_process;
 mod launch_request;
 mod mode;
+pub mod modes;
 mod record;
 mod state;
 mod statistics;
@@ -38,7 +39,7 @@ pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
 pub use self::statistics::{LiveExecutions, RuntimeStatistics};
-pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, WorkerTools, work};
+pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, work};
 pub use self::subscription::EventSubscription;
 pub use self::table::QUEUED_MAX;
 pub use self::types::{

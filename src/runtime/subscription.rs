@@ -27,6 +27,8 @@ pub struct EventSubscription {
     /// Which part of the ledger is being read.
     part: u32,
     generation: u64,
+    /// Whether the turn of that number has no end so far.
+    is_turn_open: bool,
     /// How far the runtime is; none when it has let the execution go.
     progress: Option<watch::Receiver<Progress>>,
     /// An event that the runtime has not taken note of yet.
@@ -57,6 +59,7 @@ impl EventSubscription {
             from: from.unwrap_or_default(),
             part: 0,
             generation: 0,
+            is_turn_open: false,
             progress,
             held: None,
             last_seq: 0,
@@ -162,8 +165,10 @@ impl EventSubscription {
                 "prompt" => {
                     if let ledger::Event::Prompt(prompt) = record.event() {
                         self.generation = prompt.generation;
+                        self.is_turn_open = true;
                     }
                 }
+                "turn_completed" => self.is_turn_open = false,
                 _ => {}
             }
         }
@@ -181,7 +186,8 @@ impl EventSubscription {
             return Ok(());
         }
         let whole = self.store.whole(self.id.run_id(), record.event());
-        if let Some(kind) = EventKind::of(whole?) {
+        let open_turn = self.is_turn_open.then_some(self.generation);
+        if let Some(kind) = EventKind::of(whole?, open_turn) {
             self.held = Some(self.event(record.seq, record.time, kind));
         }
         Ok(())

@@ -9,6 +9,13 @@ pub trait HostTool: Send + Sync {
     /// What it is. Asked once.
     fn definition(&self) -> ToolDefinition;
 
+    /// Whether all that a call does, and must not do twice, is on record by itself: it was done through the
+    /// runner's `HostToolCall`. A call that was cut off is made again then, whatever its effect, and finds there
+    /// what it did; and when its turn is cancelled it is waited for, since it is told.
+    fn keeps_record(&self) -> bool {
+        false
+    }
+
     /// Does the work. `arguments` is a JSON object that fits the schema. Dropping the future must stop
     /// the work.
     ///

@@ -225,6 +225,14 @@ impl Tool {
         &self.entry.definition
     }
 
+    /// Whether a call that was cut off goes on when it is made again, see [`HostTool::keeps_record`].
+    pub fn keeps_record(&self) -> bool {
+        match &self.callee {
+            Callee::Host(tool) => tool.keeps_record(),
+            Callee::Server(_) => false,
+        }
+    }
+
     /// Checks arguments against its schema.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ mod provided;
 mod registry;
 mod resume;
 mod runner;
+mod runtime;
 mod security;
 mod sessions;
 mod tools;

@@ -46,7 +46,7 @@ impl Permissions {
             Ok(_) => Ok(Some("the user said no".to_owned())),
             Err(HostError::Cancelled) => Err(HostError::Cancelled),
             // Nobody said yes.
-            Err(error) => Ok(Some(format!("the user could not be asked: {error}"))),
+            Err(error) => Ok(Some(format!("nobody allowed it: {error}"))),
         }
     }
 }

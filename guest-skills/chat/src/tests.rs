@@ -269,11 +269,11 @@ fn what_is_denied_is_not_called_and_the_model_and_the_person_are_told() {
         (|_| Ok("Allow".to_owned()), "the user said no"),
         (
             |_| Err(HostError::TimedOut(5)),
-            "the user could not be asked: no answer within 5 ms",
+            "nobody allowed it: no answer within 5 ms",
         ),
         (
             |_| Err(HostError::Denied("approval".to_owned())),
-            "the user could not be asked: denied: approval is not granted",
+            "nobody allowed it: denied: approval is not granted",
         ),
     ];
     for (choose, why) in cases {

@@ -68,9 +68,9 @@ pub trait Agent: Sized + 'static {
 
     /// One turn: everything between a prompt and the moment when the agent waits for the next one.
     ///
-    /// While a turn is being cancelled, host calls answer [`HostError::Cancelled`]. An agent may end the turn
-    /// with it by `?`, which is the same as [`StopReason::Cancelled`]. One that does not return in time is
-    /// interrupted, and for the agent that turn never was.
+    /// While a turn is being cancelled, every call that waits for somebody answers [`HostError::Cancelled`]. An
+    /// agent may end the turn with it by `?`, which is the same as [`StopReason::Cancelled`]. One that does not
+    /// return in time is interrupted, and for the agent that turn never was.
     ///
     /// # Errors
     /// The error ends the turn. The agent is prompted again.

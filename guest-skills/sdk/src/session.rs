@@ -77,10 +77,10 @@ pub struct PermissionRequest {
     pub details: String,
 }
 
-/// Tells something.
+/// Tells something. It is taken while a turn is being cancelled, too.
 ///
 /// # Errors
-/// The turn is being cancelled or the execution is ending.
+/// It is too large, this execution may record no more, or it is ending.
 pub fn emit(update: &Update) -> Result<(), HostError> {
     host::emit_update(update)
 }

@@ -16,10 +16,13 @@ use tokio_util::sync::CancellationToken;
 use self::lifecycle::{Life, Signals};
 pub(crate) use self::listener::Inherited;
 use self::reload::Reload;
+use anyhow::Context as _;
+
 use crate::api::{Api, ApiOptions};
 use crate::assembly::Skillrun;
 use crate::cli::args::ServeArgs;
 use crate::cli::assemble;
+use crate::cli::commands::worker;
 use crate::cli::daemon::{DaemonLock, DaemonRecord};
 use crate::cli::exit::{Exit, Refused};
 use crate::cli::printer::Printer;
@@ -45,7 +48,11 @@ pub(crate) async fn serve(
     listener::raise_descriptors(&config);
     let reload = Reload::new(&config, settings.listen);
     let recovery = config.recovery;
-    let host = Skillrun::builder(config).watch_skills().build();
+    let worker = worker::program(&config).context("cannot find this program")?;
+    let host = Skillrun::builder(config)
+        .watch_skills()
+        .worker(worker)
+        .build();
     let host = host.map_err(assemble::refused)?;
     let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
     let exporter = exporter
@@ -61,7 +68,7 @@ pub(crate) async fn serve(
         }
     };
     tell_of_recovery(&closed, &recovered, printer);
-    tell_of_backends(&host.runtime().recover().await);
+    tell_of_executions(&host.runtime().recover().await);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     let executions = format!("http://{}/api/agent/executions", record.reached_at());
@@ -125,15 +132,12 @@ fn tell_of_recovery(closed: &[Abandoned], recovered: &[Recovered], printer: Prin
     }
 }
 
-/// Says which backends could not look after the executions of the last process.
-fn tell_of_backends(recovered: &[BackendRecovery]) {
-    for BackendRecovery { name, outcome } in recovered {
-        if let Err(error) = outcome {
-            tracing::warn!(
-                backend = name,
-                error = crate::telemetry::chain(error),
-                "executions of an earlier process are not looked after"
-            );
+/// Says which backends could not look after the executions that the last process left.
+fn tell_of_executions(recovered: &[BackendRecovery]) {
+    for backend in recovered {
+        if let Err(error) = &backend.outcome {
+            let (name, error) = (&backend.name, crate::telemetry::chain(error));
+            tracing::warn!(backend = name, error, "executions were not looked after");
         }
     }
 }

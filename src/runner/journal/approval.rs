@@ -61,7 +61,7 @@ impl Journal {
         &self,
         id: CallId,
         question: Question,
-        in_flight: InFlight,
+        in_flight: &InFlight,
     ) -> Result<Decision, CallError> {
         let response = self.response(id, question, Vec::new(), in_flight).await?;
         if response.source == ApprovalSource::Cancelled {
@@ -83,14 +83,14 @@ impl Journal {
         id: CallId,
         question: Question,
         options: Vec<PermissionOption>,
-        in_flight: InFlight,
+        in_flight: &InFlight,
     ) -> Result<ledger::ApprovalResponse, CallError> {
         let asked = match self.asked(&id, question, options).await? {
             Ok(asked) => asked,
             Err(decided) => return Ok(decided),
         };
         let since = self.stopwatch();
-        let decision = self.unless_cancelled(self.decision(&asked, &in_flight));
+        let decision = self.unless_cancelled(self.decision(&asked, in_flight));
         let decision = match decision.await {
             Ok(Ok(decision)) => decision,
             // Somebody may have decided just before.
@@ -164,7 +164,7 @@ impl Journal {
             }
             // It is the same question still: whoever has it on the screen can answer it.
             Recall::Open(request) => {
-                if options.is_empty() {
+                if options.is_empty() && !self.is_inner() {
                     self.check_allowed(&Capability::Approval, "")?;
                 }
                 if self.cx.is_record_only() {
@@ -199,8 +199,7 @@ impl Journal {
         asked_at: Timestamp,
         response: Recalled,
     ) -> Result<ledger::ApprovalResponse, CallError> {
-        self.time.pause(asked_at, response.time);
-        self.time.fix(response.time);
+        self.waited(asked_at, response.time);
         match response.event {
             Event::ApprovalResponse(response) => Ok(response),
             _ => Err(CallError::Failed("no decision".to_owned())),
@@ -215,7 +214,7 @@ impl Journal {
         options: &[PermissionOption],
     ) -> Result<Json, CallError> {
         check_options(options)?;
-        if id.recorded.is_none() && options.is_empty() {
+        if id.recorded.is_none() && options.is_empty() && !self.is_inner() {
             self.check_allowed(&Capability::Approval, &question.prompt)?;
         }
         check_bytes("prompt", question.prompt.len(), PROMPT_BYTES_MAX)?;

@@ -116,8 +116,11 @@ impl Journal {
         self.stop(halt).await
     }
 
-    /// Suspends the run if all that it does is wait for people.
+    /// Suspends the run if all that it does is wait for people. An execution keeps its instance.
     pub(super) async fn suspend_if_resting(&self) {
+        if self.cx.is_execution() {
+            return;
+        }
         if let Some(gates) = self.flight.resting() {
             self.stop::<()>(Halt::Suspended(gates)).await;
         }

@@ -3,6 +3,7 @@
 mod approval;
 mod flight;
 mod http;
+mod inner;
 mod model;
 mod model_json;
 mod model_recalled;
@@ -22,6 +23,8 @@ use futures_util::future::BoxFuture;
 
 use self::flight::Flight;
 use self::http::Requests;
+use self::inner::Outer;
+pub use self::inner::{HostToolCall, UserAnswer};
 use self::time::Time;
 use super::context::RunContext;
 use crate::call::{SessionUpdate, Usage};
@@ -57,6 +60,9 @@ pub(super) struct Journal {
     /// Requests that are on record and have no end there.
     requests: Arc<Requests>,
     turn: Arc<Mutex<Turn>>,
+    /// The call of a tool of the host that this is the journal of. What is done for it the guest knows nothing
+    /// of.
+    outer: Option<Arc<Outer>>,
 }
 
 /// The turn of an execution that goes on.
@@ -150,6 +156,7 @@ impl Journal {
             turn: Arc::default(),
             flight: Arc::default(),
             requests: Arc::default(),
+            outer: None,
             time: Arc::new(Time::new(
                 cx.runner().clock().clone(),
                 origin.started_at,
@@ -191,13 +198,16 @@ impl Journal {
     }
 
     fn innermost_step(&self) -> String {
+        if let Some(outer) = &self.outer {
+            return outer.node_id().to_owned();
+        }
         self.open_steps().last().cloned().unwrap_or_default()
     }
 
     /// Records an event that the guest knows of when this returns.
     fn record(&self, origin: Origin, event: impl Into<Event>) -> Result<u64, RecordRefused> {
         let appended = self.recorded(self.recorder.record(origin, &event.into()))?;
-        self.time.fix(appended.time);
+        self.knows(appended.time);
         Ok(appended.seq)
     }
 

@@ -1,5 +1,7 @@
 //! What a guest asks of others, answered by whoever is there, with both sides on record.
 
+use std::sync::Arc;
+
 use super::Journal;
 use crate::call::{
     Decision, ModelRequest, ModelResponse, PermissionRequest, Question, ToolAnswer, ToolDefinition,
@@ -33,8 +35,8 @@ impl Provided for Journal {
     fn call_tool<'a>(&'a self, name: &'a str, arguments: &'a str) -> Answer<'a, ToolAnswer> {
         let id = self.next_call("tool");
         Box::pin(async move {
-            let _in_flight = self.flight.begin();
-            self.tool(id, name, arguments).await
+            let in_flight = Arc::new(self.flight.begin());
+            self.tool(id, name, arguments, &in_flight).await
         })
     }
 
@@ -58,7 +60,7 @@ impl Provided for Journal {
         let id = self.next_call("approval");
         Box::pin(async move {
             let in_flight = self.flight.begin();
-            self.approval(id, question, in_flight).await
+            self.approval(id, question, &in_flight).await
         })
     }
 
@@ -66,7 +68,7 @@ impl Provided for Journal {
         let id = self.next_call("approval");
         Box::pin(async move {
             let in_flight = self.flight.begin();
-            self.permission(id, request, in_flight).await
+            self.permission(id, request, &in_flight).await
         })
     }
 
@@ -74,7 +76,7 @@ impl Provided for Journal {
         let id = self.next_call("skill");
         Box::pin(async move {
             let in_flight = self.flight.begin();
-            self.skill(id, skill, input, in_flight).await
+            self.skill(id, skill, input, &in_flight).await
         })
     }
 }

@@ -64,7 +64,8 @@ impl Journal {
         let Some(replay) = self.cx.replay() else {
             return Ok(Recall::New);
         };
-        if id.recorded.is_none() && replay.is_over_and_open() {
+        let is_new = self.is_inner() || replay.is_over_and_open();
+        if id.recorded.is_none() && is_new {
             return Ok(Recall::New);
         }
         let now = self.recorder.redacted(now());
@@ -73,7 +74,9 @@ impl Journal {
             let call = id.recorded.as_ref().and_then(|recorded| recorded.call);
             let shown = || crate::ledger::shown_now(Origin::Host, &now);
             let made = id.recorded.as_ref().filter(|_| call.is_some());
-            replay.check_order(made.map(RecordedCall::seq), shown)?;
+            if !self.is_inner() {
+                replay.check_order(made.map(RecordedCall::seq), shown)?;
+            }
             let (Some(recorded), Some(call)) = (&id.recorded, call) else {
                 return Ok(Recall::New);
             };
@@ -87,7 +90,7 @@ impl Journal {
         match found {
             Ok(found) => {
                 if let Recall::Answered(_, answer) = &found {
-                    self.time.fix(answer.time);
+                    self.knows(answer.time);
                 }
                 Ok(found)
             }

@@ -237,7 +237,7 @@ impl Journal {
         &self,
         id: CallId,
         request: PermissionRequest,
-        in_flight: InFlight,
+        in_flight: &InFlight,
     ) -> Result<String, CallError> {
         if self.cx.session().is_none() {
             let message = "this run is no execution: nobody watches it".to_owned();

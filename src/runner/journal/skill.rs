@@ -20,7 +20,7 @@ impl Journal {
         id: CallId,
         skill: &str,
         input: &str,
-        in_flight: InFlight,
+        in_flight: &InFlight,
     ) -> Result<String, CallError> {
         // An operation of a component that follows no world is named behind a dot.
         let name = skill.split_once('.').map_or(skill, |(name, _)| name);
@@ -75,7 +75,7 @@ impl Journal {
             }
         };
         let recorded = self
-            .child_answer(&id, &child, StartOptions::new(skill, input), &in_flight)
+            .child_answer(&id, &child, StartOptions::new(skill, input), in_flight)
             .await?;
         self.skill_answer(recorded)
     }

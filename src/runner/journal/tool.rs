@@ -1,11 +1,13 @@
 //! Calls of tools: which one is meant, whether it may be called, and both halves of the record.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Journal;
+use super::flight::InFlight;
 use super::provided::{CallId, failure};
 use crate::call::{ToolAnswer, ToolDefinition};
 use crate::capability::Capability;
@@ -13,7 +15,6 @@ use crate::clock::Stopwatch;
 use crate::executor::CallError;
 use crate::ledger::{self, CallFailure, CallKind, Effect, Event, Json};
 use crate::tools::{SEPARATOR, Tool, ToolError};
-use crate::trace_context;
 
 /// Bytes of the name that a guest asks for a tool by; no tool has a longer one.
 const NAME_BYTES_MAX: usize = 128;
@@ -141,6 +142,7 @@ impl Journal {
         id: CallId,
         name: &str,
         arguments: &str,
+        in_flight: &Arc<InFlight>,
     ) -> Result<ToolAnswer, CallError> {
         let answer = match self.prepared(&id, name, arguments) {
             Err(error) => return self.refused(&id, error).await,
@@ -154,8 +156,11 @@ impl Journal {
                     ..ledger::ToolCall::default()
                 };
                 match self.recall_answer(&id, || call().into()).await? {
-                    Some(answer) => answer,
-                    None => self.call_tool_now(&id, call(), name).await?,
+                    Some(answer) => {
+                        self.recall_waits(&id).await;
+                        answer
+                    }
+                    None => self.call_tool_now(&id, call(), name, in_flight).await?,
                 }
             }
         };
@@ -185,6 +190,7 @@ impl Journal {
         id: &CallId,
         mut call: ledger::ToolCall,
         name: &str,
+        in_flight: &Arc<InFlight>,
     ) -> Result<Event, CallError> {
         let arguments = call.arguments.clone();
         let found = match self.find_tool(name).await {
@@ -197,7 +203,11 @@ impl Journal {
         call.effect = Effect::Read;
         if let Ok(tool) = &found {
             let called = tool.definition();
-            call.effect = called.effect;
+            call.effect = match tool.keeps_record() {
+                // It goes on where it was.
+                true => Effect::Idempotent,
+                false => called.effect,
+            };
             if called.name != name {
                 call.asked = Some(std::mem::replace(&mut call.name, called.name.clone()));
             }
@@ -206,10 +216,8 @@ impl Journal {
         let since = self.stopwatch();
         let answer = match found {
             Ok(tool) => {
-                let called = tool.call(arguments.as_str());
-                let called = trace_context::scope(self.handed_on(&id.call_id), called);
-                let called = self.unless_cancelled(called).await;
-                called.and_then(|answer| answer.map_err(CallError::from))
+                self.carry_out(id, &tool, arguments.as_str(), in_flight)
+                    .await
             }
             Err(error) => Err(error),
         };

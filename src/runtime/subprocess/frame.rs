@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
+use super::asked::{Ask, Told};
 use crate::clock::Timestamp;
 use crate::config::ApprovalPolicy;
 use crate::id::RunId;
@@ -48,7 +49,7 @@ pub(super) struct Launch {
 
 /// What a worker is told. The end of its input means that nobody is there any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "frame", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
     /// Begin; the first frame, and no other.
     Launch(Box<Launch>),
@@ -76,6 +77,13 @@ pub(super) enum ToWorker {
     },
     /// End as interrupted.
     Interrupt,
+    /// The answer to what was asked.
+    Tell {
+        /// Its number.
+        number: u64,
+        /// The answer.
+        told: Told,
+    },
 }
 
 /// What a worker tells.
@@ -105,6 +113,18 @@ pub(super) enum FromWorker {
     ModeSet {
         /// Why not.
         error: Option<String>,
+    },
+    /// A tool of the execution asks for something.
+    Ask {
+        /// The number by which the answer is found.
+        number: u64,
+        /// What.
+        ask: Ask,
+    },
+    /// Nobody waits for an answer any more.
+    TakeBack {
+        /// The number of what was asked.
+        number: u64,
     },
     /// The last event is on record; the last frame.
     Ended {

@@ -1,10 +1,14 @@
-//! `chat`: what it is taken for. What it does with a model, tools and a person, its own tests try on a mock.
+//! `chat`: what it says of itself and asks for. What it does with a model, tools and a person, its own tests try on a
+//! mock.
 
 use skillrun_test_artifacts::CHAT;
 
-use super::assert_is_no_skill;
+use super::assert_is_agent;
 
 #[test]
 pub(super) fn main_job() {
-    assert_is_no_skill(&CHAT);
+    assert_is_agent(
+        &CHAT,
+        &["llm:*/*", "tool:*", "approval", "fs:rw:*=/workspace"],
+    );
 }

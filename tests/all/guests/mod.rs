@@ -17,14 +17,26 @@ use skillrun_test_artifacts::Guest;
 
 use crate::harness::Home;
 
-/// An agent is launched: to run it as a skill is refused, and the words say why.
+/// An agent is a skill as far as its folder goes, and asks for `requested`. It is launched: to run it is refused, in
+/// words that say so.
 #[track_caller]
-fn assert_is_no_skill(agent: &Guest) {
-    let home = Home::new(&[]);
-    let (document, exit) = home.run_json(agent.wasm, &json!({}));
+fn assert_is_agent(agent: &Guest, requested: &[&str]) {
+    let home = Home::new(&[*agent]);
+    let folder = home.skill(agent.name);
+    let valid = home.skillrun(&["skills", "validate", folder.to_str().unwrap()]);
+    assert_eq!(valid.exit, Some(0), "{valid:?}");
+    let inspect = ["skills", "inspect", agent.name, "--json"];
+    let inspected = home.skillrun(&inspect).json();
+    assert_eq!(inspected["version"], "0.1.0", "{inspected}");
+    assert_eq!(inspected["policy"]["requested"], json!(requested));
+
+    let (document, exit) = home.run_json(agent.name, &json!({}));
     assert_ne!(exit, 0, "{document}");
     let error = document["error"].as_str().unwrap_or_default();
     assert!(error.contains("is an agent"), "{document}");
+    let run_id = document["run_id"].as_str().unwrap();
+    let verified = home.skillrun(&["runs", "verify", run_id]);
+    assert_eq!(verified.exit, Some(0), "{verified:?}");
 }
 
 /// Names a test of every guest, so that a guest without one does not compile.

@@ -1,10 +1,20 @@
-//! `probe-agent`: what it is taken for. What it does, the tests of the runtime ask of it.
+//! `probe-agent`: what it says of itself and asks for. What it does, the tests of executions ask of it.
 
 use skillrun_test_artifacts::PROBE_AGENT;
 
-use super::assert_is_no_skill;
+use super::assert_is_agent;
 
 #[test]
 pub(super) fn main_job() {
-    assert_is_no_skill(&PROBE_AGENT);
+    let requested = [
+        "llm:*/*",
+        "tool:*",
+        "approval",
+        "fs:rw:*=/workspace",
+        "env:PROBE",
+        "skill:greet",
+        "skill:handoff",
+        "skill:probe",
+    ];
+    assert_is_agent(&PROBE_AGENT, &requested);
 }

@@ -2,5 +2,6 @@
 
 mod agent;
 mod cancelled;
+mod chat;
 mod taken_up;
 mod turns;

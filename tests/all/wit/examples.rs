@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::foreign_skill::{ForeignSkill, PATIENT, PYTHON, TYPESCRIPT, on_record};
+use super::foreign_skill::{ForeignSkill, PYTHON, TYPESCRIPT, on_record};
 use crate::harness::Home;
 
 const GREET_TS: ForeignSkill = ForeignSkill {
@@ -31,7 +31,7 @@ pub(crate) const TRIAGE_PY: ForeignSkill = ForeignSkill {
     language: &PYTHON,
 };
 
-const CHAT_TS: ForeignSkill = ForeignSkill {
+pub(crate) const CHAT_TS: ForeignSkill = ForeignSkill {
     name: "chat-ts",
     source: "guest-skills/chat-ts",
     language: &TYPESCRIPT,
@@ -154,15 +154,4 @@ fn triage_in_typescript_describes_itself_and_asks_for_what_it_was_not_granted() 
 #[test]
 fn triage_in_python_describes_itself_and_asks_for_what_it_was_not_granted() {
     triages(&TRIAGE_PY);
-}
-
-#[test]
-fn chat_in_typescript_is_an_agent() {
-    let home = Home::new(&[]);
-    home.configure(PATIENT);
-    let component = CHAT_TS.build().join("skill.wasm");
-    let (document, exit) = home.run_json(component.to_str().unwrap(), &json!({}));
-    assert_ne!(exit, 0, "{document}");
-    let error = document["error"].as_str().unwrap();
-    assert!(error.contains("is an agent"), "{error}");
 }

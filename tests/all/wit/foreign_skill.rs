@@ -50,7 +50,7 @@ pub(crate) struct ForeignSkill {
 static BUILDING: Mutex<()> = Mutex::new(());
 
 /// An interpreter takes long to compile where other tests run at the same time.
-pub(super) const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
+pub(crate) const PATIENT: &str = "[engine]\ncompile_time_ms = 600_000";
 
 /// A home that outlives the tests and holds what skills are compiled to.
 pub(super) static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {

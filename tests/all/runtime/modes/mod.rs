@@ -1,0 +1,10 @@
+//! The tools that agents have in each mode, called by a real agent.
+
+mod agents;
+mod conversation;
+mod cut_off;
+mod documents;
+mod house;
+mod offered;
+mod settings;
+mod skill;
