@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::problem::{Problem, ProblemCode};
-use crate::id::RunId;
+use crate::id::{ExecutionId, RunId};
 
 /// Characters of a name that is none which a problem repeats.
 const SHOWN_CHARS_MAX: usize = 128;
@@ -126,6 +126,19 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
 /// A run's id in a path. One that no run can have names no run.
 pub(crate) fn run_id(text: &str) -> Result<RunId, Problem> {
     text.parse().map_err(|_| no_such_run(text))
+}
+
+/// An execution's id in a path. One that no execution can have names none.
+pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, Problem> {
+    text.parse().map_err(|_| no_such_execution(text))
+}
+
+/// There is no such execution; or none that is live, where it takes one.
+pub(crate) fn no_such_execution(text: &str) -> Problem {
+    let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    let detail =
+        format!("there is no execution {shown:?}, or none that is live where it takes one");
+    Problem::new(ProblemCode::NotFound, detail)
 }
 
 /// There is no such run.

@@ -13,6 +13,7 @@ mod approvals;
 mod body;
 mod document;
 mod dto;
+mod executions;
 mod extract;
 mod guard;
 mod health;
@@ -29,6 +30,7 @@ mod shown_line;
 mod skills;
 mod stalled;
 mod streams;
+mod wait;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

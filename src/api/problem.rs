@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::dto::approval::Decision;
 use super::health::Checks;
-use crate::id::RunId;
+use crate::id::{ExecutionId, RunId};
 
 /// The media type of every problem document.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -30,12 +30,14 @@ pub enum ProblemCode {
     ForbiddenOrigin,
     /// The caller is known and may not do this.
     Denied,
-    /// There is no such route, run, skill or approval.
+    /// There is no such route, run, execution, skill or approval.
     NotFound,
     /// The route has no such method.
     MethodNotAllowed,
     /// What is asked for was settled before, or the run is in no state for it.
     Conflict,
+    /// The execution ended before it came to what is asked for.
+    Ended,
     /// The idempotency key came with another request before.
     KeyReused,
     /// The body is larger than one may be.
@@ -44,11 +46,13 @@ pub enum ProblemCode {
     UnsupportedMediaType,
     /// The run waits for several approvals, and none was named.
     SeveralPending,
-    /// The skill is prose and has nothing to run, or is switched off.
+    /// The skill is prose and has nothing to run, is switched off, or is an agent where a skill is run, or the other
+    /// way round.
     NotRunnable,
     /// The run would do something else than what is on record.
     Diverged,
-    /// As many runs go on and wait as may be; or as many streams; or the bodies of all requests are too large together.
+    /// As many runs go on and wait as may be; or as many executions, prompts of one, or streams; or the bodies of all
+    /// requests are too large together.
     Busy,
     /// The request took too long.
     Timeout,
@@ -68,7 +72,7 @@ impl ProblemCode {
             Self::ForbiddenHost | Self::ForbiddenOrigin | Self::Denied => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::Ended => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::KeyReused | Self::SeveralPending | Self::NotRunnable | Self::Diverged => {
@@ -92,6 +96,7 @@ impl ProblemCode {
             Self::NotFound => "there is no such thing",
             Self::MethodNotAllowed => "the method is not allowed",
             Self::Conflict => "it was settled before",
+            Self::Ended => "the execution is over",
             Self::KeyReused => "the idempotency key was used for another request",
             Self::TooLarge => "the body is too large",
             Self::UnsupportedMediaType => "the body is not JSON",
@@ -114,6 +119,7 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     run_id: Option<RunId>,
+    execution_id: Option<ExecutionId>,
     checks: Option<Checks>,
     approvals: Box<ProblemApprovals>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -148,6 +154,10 @@ pub(crate) struct ProblemDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     run_id: Option<RunId>,
+    /// The execution that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    execution_id: Option<ExecutionId>,
     /// What was looked at, where that is what the request asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     checks: Option<Checks>,
@@ -170,6 +180,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             run_id: None,
+            execution_id: None,
             checks: None,
             approvals: Box::default(),
             headers: Vec::new(),
@@ -192,6 +203,13 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_run_id(mut self, run_id: RunId) -> Self {
         self.run_id = Some(run_id);
+        self
+    }
+
+    /// Names the execution that it is about.
+    #[must_use]
+    pub(crate) fn with_execution_id(mut self, execution_id: ExecutionId) -> Self {
+        self.execution_id = Some(execution_id);
         self
     }
 
@@ -269,6 +287,7 @@ impl Problem {
             detail: self.detail,
             hint: self.hint,
             run_id: self.run_id,
+            execution_id: self.execution_id,
             checks: self.checks,
             decision: self.approvals.decision,
             approval_ids: self.approvals.approval_ids,

@@ -5,19 +5,27 @@ use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 
 use super::dto::skill::without_host_dir;
-use super::extract::no_such_run;
+use super::extract::{no_such_execution, no_such_run};
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
+use crate::outcome::OutcomeCode;
 use crate::runner::{ExecutorError, ResumeError, RunError};
+use crate::runtime::{BackendError, RuntimeError};
 
 /// Seconds after which a caller who was refused for want of room may ask again.
 pub(super) const RETRY_AFTER_VALUE: HeaderValue = HeaderValue::from_static("1");
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        match &error {
+        (&error).into()
+    }
+}
+
+impl From<&StoreError> for Problem {
+    fn from(error: &StoreError) -> Self {
+        match error {
             StoreError::NotFound { run_id } => no_such_run(run_id.as_str()),
-            StoreError::Record { .. } | StoreError::Unavailable(_) => unwritten(&error),
+            StoreError::Record { .. } | StoreError::Unavailable(_) => unwritten(error),
             StoreError::Exists { .. }
             | StoreError::Locked { .. }
             | StoreError::Ended { .. }
@@ -26,7 +34,7 @@ impl From<StoreError> for Problem {
                 Self::new(ProblemCode::Conflict, error.to_string())
             }
             StoreError::ShutDown => Self::new(ProblemCode::ShuttingDown, error.to_string()),
-            _ => Self::internal(&error),
+            _ => Self::internal(error),
         }
     }
 }
@@ -65,15 +73,16 @@ impl From<DecideError> for Problem {
     }
 }
 
-impl From<ResumeError> for Problem {
-    fn from(error: ResumeError) -> Self {
-        let error = match error {
+impl From<&ResumeError> for Problem {
+    fn from(error: &ResumeError) -> Self {
+        let detail = match error {
             // Grants name folders of the machine.
             ResumeError::GrantsMissing { run_id, grants } => ResumeError::GrantsMissing {
-                run_id,
+                run_id: run_id.clone(),
                 grants: grants.iter().map(|grant| shown_grant(grant)).collect(),
-            },
-            error => error,
+            }
+            .to_string(),
+            error => error.to_string(),
         };
         let code = match error {
             ResumeError::Ledger { source, .. } => return source.into(),
@@ -86,7 +95,7 @@ impl From<ResumeError> for Problem {
             ResumeError::GrantsMissing { .. } => ProblemCode::Denied,
             ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, detail)
     }
 }
 
@@ -102,6 +111,12 @@ fn shown_grant(grant: &str) -> String {
 /// Of a run that was not started. One that was has its outcome, which is no problem of the request.
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
+        (&error).into()
+    }
+}
+
+impl From<&RunError> for Problem {
+    fn from(error: &RunError) -> Self {
         let detail = error.to_string();
         match error {
             RunError::NoSkill | RunError::InvalidLimits(_) => {
@@ -115,11 +130,11 @@ impl From<RunError> for Problem {
             RunError::NoLedger {
                 source: StoreError::Io { .. },
                 ..
-            } => unwritten(&error),
+            } => unwritten(error),
             RunError::NoLedger { source, .. } => source.into(),
             RunError::NotResumed(error) => error.into(),
-            RunError::LedgerUnavailable { .. } => unwritten(&error),
-            _ => Self::internal(&error),
+            RunError::LedgerUnavailable { .. } => unwritten(error),
+            _ => Self::internal(error),
         }
     }
 }
@@ -127,15 +142,22 @@ impl From<RunError> for Problem {
 /// Of a skill that cannot be run, which is known before a run of it is begun.
 impl From<ExecutorError> for Problem {
     fn from(error: ExecutorError) -> Self {
-        let code = match &error {
+        (&error).into()
+    }
+}
+
+impl From<&ExecutorError> for Problem {
+    fn from(error: &ExecutorError) -> Self {
+        let code = match error {
             ExecutorError::NotFound { .. } => ProblemCode::NotFound,
-            ExecutorError::PromptOnly { .. } | ExecutorError::Disabled { .. } => {
-                ProblemCode::NotRunnable
-            }
+            ExecutorError::PromptOnly { .. }
+            | ExecutorError::Disabled { .. }
+            | ExecutorError::IsAgent { .. }
+            | ExecutorError::NoAgent { .. } => ProblemCode::NotRunnable,
             // The reason names files of the machine.
             ExecutorError::Load { name, hint, .. } => {
                 tracing::warn!(
-                    error = crate::telemetry::chain(&error),
+                    error = crate::telemetry::chain(error),
                     "skill cannot be run"
                 );
                 let detail = format!("skill {name:?} was refused when it was read");
@@ -144,13 +166,75 @@ impl From<ExecutorError> for Problem {
                 });
                 return Self::new(ProblemCode::NotRunnable, detail).with_hint(hint);
             }
-            _ => return Self::internal(&error),
+            _ => return Self::internal(error),
         };
         let (detail, hint) = (error.to_string(), error.hint());
         let problem = Self::new(code, detail);
         match hint {
             Some(hint) => problem.with_hint(hint),
             None => problem,
+        }
+    }
+}
+
+/// Of an execution that was not launched, or of which something else was asked than can be.
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Self {
+        let (detail, hint) = (error.to_string(), error.hint());
+        let ended = |id| Self::new(ProblemCode::Ended, detail.clone()).with_execution_id(id);
+        let problem = match error {
+            RuntimeError::InvalidArgument { .. }
+            | RuntimeError::UnknownExecutor { .. }
+            | RuntimeError::UnknownMode { .. } => Self::new(ProblemCode::InvalidInput, detail),
+            RuntimeError::Workspace(error) => {
+                let detail = crate::telemetry::chain(&*error);
+                Self::new(ProblemCode::InvalidInput, detail)
+            }
+            RuntimeError::NotFound { id } => no_such_execution(&id),
+            RuntimeError::AlreadyRunning { execution_id, .. } => {
+                Self::new(ProblemCode::Conflict, detail).with_execution_id(execution_id)
+            }
+            RuntimeError::Full { .. } | RuntimeError::Busy { .. } => {
+                Self::new(ProblemCode::Busy, detail).with_header(RETRY_AFTER, RETRY_AFTER_VALUE)
+            }
+            RuntimeError::Stopped { id, .. }
+            | RuntimeError::Failed { id, .. }
+            | RuntimeError::Completed { id } => ended(id),
+            RuntimeError::ShuttingDown => Self::new(ProblemCode::ShuttingDown, detail),
+            RuntimeError::Launch { source, .. } | RuntimeError::Mode { source, .. } => {
+                (&*source).into()
+            }
+            RuntimeError::Record(error) => (&*error).into(),
+            RuntimeError::Unresponsive { .. } => Self::internal(&error),
+        };
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
+        }
+    }
+}
+
+impl From<&BackendError> for Problem {
+    fn from(error: &BackendError) -> Self {
+        match error {
+            BackendError::Agent(error) => error.into(),
+            BackendError::Run(error) => error.into(),
+            BackendError::Record(_) => unwritten(error),
+            BackendError::Refused { code, message, .. } => {
+                let code = match code {
+                    OutcomeCode::NotFound => ProblemCode::NotFound,
+                    OutcomeCode::Denied => ProblemCode::Denied,
+                    OutcomeCode::InvalidInput => ProblemCode::InvalidInput,
+                    OutcomeCode::Diverged => ProblemCode::Diverged,
+                    OutcomeCode::LoadError => ProblemCode::NotRunnable,
+                    OutcomeCode::Busy => ProblemCode::Busy,
+                    _ => return Self::internal(error),
+                };
+                Self::new(code, message)
+            }
+            BackendError::Store(error) => error.into(),
+            BackendError::Over => Self::new(ProblemCode::Ended, error.to_string()),
+            BackendError::Unavailable { .. } => Self::internal(error),
         }
     }
 }

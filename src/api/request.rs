@@ -81,6 +81,10 @@ fn with_document(mut response: Response, request_id: &str) -> Response {
 
 /// Where runs are started, whose answer may take as long as a run does if the caller asks to wait for it.
 const RUNS_ROUTE: &str = "/api/agent/runs";
+/// Where executions are launched.
+const EXECUTIONS_ROUTE: &str = "/api/agent/executions";
+/// Where an execution is prompted, whose answer may take as long as a turn does, likewise.
+const PROMPT_ROUTE: &str = "/api/agent/executions/{id}/prompt";
 /// How the paths of routes end that answer for as long as somebody listens.
 const STREAMING_ROUTE: &str = "/events";
 
@@ -94,7 +98,7 @@ fn takes_its_time(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let waits = url::form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "wait");
     let route = route(request);
-    route.ends_with(STREAMING_ROUTE) || waits && route == RUNS_ROUTE
+    route.ends_with(STREAMING_ROUTE) || waits && [RUNS_ROUTE, PROMPT_ROUTE].contains(&route)
 }
 
 /// Bounds the time of an answer, and reads the body before. A request that may take its own time has to have come
@@ -139,14 +143,20 @@ pub(crate) async fn unless_draining(
     request: Request,
     next: Next,
 ) -> Response {
-    let path = request.uri().path();
-    let is_for_runs = path.strip_prefix(RUNS_ROUTE);
-    let begins = request.method() == Method::POST
-        && is_for_runs.is_some_and(|rest| rest.is_empty() || rest.ends_with("/resume"));
+    let begins = request.method() == Method::POST && is_beginning(request.uri().path());
     if begins && api.is_draining() {
         return Problem::of_status(StatusCode::SERVICE_UNAVAILABLE).into_response();
     }
     next.run(request).await
+}
+
+/// Whether something begins there when it is posted to: a run, an execution or a turn.
+fn is_beginning(path: &str) -> bool {
+    let begins = |route, continuation| {
+        let rest = path.strip_prefix(route);
+        rest.is_some_and(|rest: &str| rest.is_empty() || rest.ends_with(continuation))
+    };
+    begins(RUNS_ROUTE, "/resume") || begins(EXECUTIONS_ROUTE, "/prompt")
 }
 
 /// What a handler that panicked answers.

@@ -10,7 +10,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use super::{
-    Api, approvals, document, guard, health, metrics, request, resume, runs, skills, streams,
+    Api, approvals, document, executions, guard, health, metrics, request, resume, runs, skills,
+    streams,
 };
 
 /// The document of the surface, to which every route adds itself.
@@ -24,6 +25,7 @@ use super::{
     components(schemas(ProblemDocument)),
     tags(
         (name = "runs", description = "Runs: started, shown, resumed and cancelled"),
+        (name = "executions", description = "Agents that live on between prompts: launched, prompted, watched and stopped"),
         (name = "approvals", description = "What runs wait for, and the answers"),
         (name = "skills", description = "Which skills there are"),
         (name = "streams", description = "Events as they are recorded"),
@@ -41,6 +43,7 @@ impl Api {
             .merge(metrics::routes())
             .merge(runs::routes())
             .merge(resume::routes())
+            .merge(executions::routes())
             .merge(approvals::routes())
             .merge(skills::routes())
             .merge(streams::routes());

@@ -4,26 +4,44 @@ use std::borrow::Cow;
 
 use super::dto::skill::without_host_dir;
 use crate::capability::{Capability, Policy};
-use crate::ledger::{Event, Record};
+use crate::ledger::{Event, Record, SessionFacts};
+use crate::runner::WORKSPACE_GUEST_PATH;
 
-/// The line, with `*` in place of each folder of the machine that the run was granted. Only the first line of a run
-/// has any; its digest is that of the line as it stands in the ledger.
+/// The line, with `*` in place of each folder of the machine that the run was granted, and with that of an execution
+/// under the name that the agent has for it. Only the lines with which a run begins or goes on have any; the digest
+/// of one is that of the line as it stands in the ledger.
 pub(super) fn shown_line(record: &Record) -> Cow<'_, str> {
     let line = Cow::Borrowed(&*record.line);
-    if record.kind != "run_started" {
+    if !matches!(record.kind.as_str(), "run_started" | "run_resumed") {
         return line;
     }
-    let Event::RunStarted(started) = record.event() else {
-        return line;
-    };
-    let Some(policy) = started.policy else {
-        return line;
-    };
-    let shown = without_host_dirs(policy.as_str());
-    if shown == policy.as_str() {
-        return line;
+    match record.event() {
+        Event::RunStarted(started) => {
+            let line = without_workspace(line, started.session.as_deref());
+            let Some(policy) = started.policy else {
+                return line;
+            };
+            let shown = without_host_dirs(policy.as_str());
+            if shown == policy.as_str() {
+                return line;
+            }
+            Cow::Owned(line.replacen(policy.as_str(), &shown, 1))
+        }
+        Event::RunResumed(resumed) => without_workspace(line, resumed.session.as_deref()),
+        _ => line,
     }
-    Cow::Owned(record.line.replacen(policy.as_str(), &shown, 1))
+}
+
+/// The line with `/workspace` in place of the execution's folder on the machine.
+fn without_workspace<'a>(line: Cow<'a, str>, session: Option<&SessionFacts>) -> Cow<'a, str> {
+    let member = |path: &str| {
+        let path = serde_json::to_string(path).unwrap_or_default();
+        format!(r#""workspace_path":{path}"#)
+    };
+    let Some(path) = session.and_then(|facts| facts.workspace_path.as_deref()) else {
+        return line;
+    };
+    Cow::Owned(line.replace(&member(path), &member(WORKSPACE_GUEST_PATH)))
 }
 
 /// A policy that cannot be read, such as one that is stored elsewhere, is not shown at all.

@@ -1,10 +1,16 @@
 //! Raw arguments, as clap reads them. Their help texts are the manual.
 
+mod agent;
+
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::agent::{
+    AgentCommand, ChatArgs, EventsArgs, LaunchArgs, ListExecutionsArgs, Prior, PromptArgs,
+    ToolMode, WorkspaceArgs,
+};
 use super::kit::Language;
 use crate::capability::{Capability, SkillName};
 use crate::config::ApprovalPolicy;
@@ -42,6 +48,9 @@ pub(crate) enum Command {
     /// Install, list, check and remove skills.
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// Launch, prompt, watch and stop agents, which live on between prompts; or talk with one.
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// Take runs over HTTP until told to stop.
     #[cfg(feature = "server")]
     Serve(ServeArgs),

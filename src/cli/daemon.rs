@@ -4,6 +4,9 @@
 //! without a lock is nobody's.
 
 mod client;
+mod frames;
+
+pub(crate) use self::client::{Answer, EventStream};
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};

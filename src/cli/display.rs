@@ -33,6 +33,18 @@ pub(crate) fn message(label: &str, text: &str) -> String {
     message
 }
 
+/// Text of any number of lines, which keeps its line breaks and tabs.
+pub(crate) fn text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            _ => push(&mut shown, character),
+        }
+    }
+    shown
+}
+
 /// Lines of at most `width` columns. What continues one is indented by `indent` columns, so that nothing
 /// of a stranger's begins where a line of ours does, however it was padded.
 pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
@@ -101,7 +113,7 @@ fn push(shown: &mut String, character: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{json, message, shown, wrapped};
+    use super::{json, message, shown, text, wrapped};
 
     #[test]
     fn nothing_of_a_guest_reaches_the_terminal_as_a_command() {
@@ -111,6 +123,12 @@ mod tests {
             message("error: ", hostile),
             "error: a\\u{1b}[2J\n       hint: b\\u{202e}"
         );
+    }
+
+    #[test]
+    fn text_keeps_its_lines_and_nothing_else_that_moves() {
+        let hostile = "a\tb\nc\r\u{1b}[2J\u{202e}é";
+        assert_eq!(text(hostile), "a\tb\nc\\u{d}\\u{1b}[2J\\u{202e}é");
     }
 
     #[test]

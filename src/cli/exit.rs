@@ -12,6 +12,7 @@ use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
 use crate::registry::{self, InstallError, RegistryError, StateError, UpkeepError};
 use crate::runner::{EngineError, ExecutorError, ReplayError, ResumeError, RunError};
+use crate::runtime::RuntimeError;
 use crate::telemetry::chain;
 
 /// The stable word for a command line, an input or a configuration that is wrong.
@@ -135,6 +136,15 @@ impl Refused {
         Self {
             exit: Exit::Failed,
             code: CONFLICT,
+            ..Self::usage(message)
+        }
+    }
+
+    /// The operator does not allow it.
+    pub(crate) fn denied(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Denied,
+            code: OutcomeCode::Denied.as_str(),
             ..Self::usage(message)
         }
     }
@@ -267,6 +277,10 @@ fn describe(error: &anyhow::Error) -> (Exit, Report<'_>) {
         (exit, report.code, report.hint) = store_class(store);
     } else if let Some(decide) = error.downcast_ref::<DecideError>() {
         (exit, report.code, report.hint) = decide_class(decide);
+    } else if let Some(runtime) = error.downcast_ref::<RuntimeError>() {
+        exit = Exit::from(runtime.code());
+        report.code = runtime.code().as_str();
+        report.hint = runtime.hint();
     } else if let Some(engine) = error.downcast_ref::<EngineError>() {
         report.hint = Some(engine.hint());
     } else if error.is::<ConfigError>() {

@@ -30,6 +30,23 @@ pub(crate) fn read(argument: &str) -> anyhow::Result<JsonObject> {
     })
 }
 
+/// Reads what a prompt is: text, `@` and a file, or `-` for standard input. Line breaks at the
+/// end of what is read are no part of it.
+pub(crate) fn prompt(argument: &str) -> anyhow::Result<String> {
+    let (origin, read) = match argument.strip_prefix('@') {
+        _ if argument == "-" => ("standard input", bounded(io::stdin().lock())),
+        Some(path) => (path, File::open(path).and_then(bounded)),
+        None => return Ok(argument.to_owned()),
+    };
+    let bytes = read.map_err(|error| {
+        Refused::usage(format!("cannot read the prompt from {origin}: {error}"))
+    })?;
+    let mut text = String::from_utf8(bytes)
+        .map_err(|_| Refused::usage(format!("the prompt is no UTF-8 ({origin})")))?;
+    text.truncate(text.trim_end_matches(['\r', '\n']).len());
+    Ok(text)
+}
+
 /// Everything that `source` has, up to one byte more than an input may have.
 fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -80,6 +80,7 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
         match cli.command {
             Command::Run(args) => commands::run::run(args, &config, printer).await,
             Command::Runs(command) => commands::runs::runs(command, &config, printer).await,
+            Command::Agent(command) => commands::agent::agent(command, &config, printer).await,
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
             #[cfg(feature = "server")]
             Command::Serve(args) => commands::serve::serve(args, inherited, config, printer).await,

@@ -48,10 +48,25 @@ impl Printer {
         out.write_all(text.as_bytes())
             .and_then(|()| out.write_all(b"\n"))
             .and_then(|()| out.flush())
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => OutputClosed.into(),
-                _ => anyhow::Error::new(error).context("cannot write to standard output"),
-            })
+            .map_err(unwritten)
+    }
+
+    /// Writes a piece of data as it comes, without ending its line.
+    pub(crate) fn piece(self, text: &str) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        written.map_err(unwritten)
+    }
+
+    /// Whether data goes to a terminal.
+    pub(crate) fn is_shown(self) -> bool {
+        !self.json && io::stdout().is_terminal()
+    }
+
+    /// Whether a terminal may show colours: it is one, and the user did not turn them off.
+    pub(crate) fn is_coloured(self) -> bool {
+        let is_off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        self.is_watched() && !is_off
     }
 
     /// Writes rows in columns, cut where the terminal ends, if it is one.
@@ -73,10 +88,28 @@ impl Printer {
         self.line(&serde_json::to_string(value)?)
     }
 
+    /// Writes what a person types behind, on the same line.
+    pub(crate) fn ask(self, text: &str) {
+        let mut out = io::stderr().lock();
+        let _unread = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
     /// Writes one line for a person. Nobody may be there to read it, which is no failure.
     pub(crate) fn note(self, text: &str) {
         let _unread = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+fn unwritten(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => OutputClosed.into(),
+        _ => anyhow::Error::new(error).context("cannot write to standard output"),
+    }
+}
+
+/// Columns of the terminal of standard output; without end, where there is none.
+pub(crate) fn shown_width() -> usize {
+    width(io::stdout())
 }
 
 /// Text on lines that the terminal of standard error does not break.

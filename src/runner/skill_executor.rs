@@ -375,20 +375,20 @@ impl Executor for SkillExecutor {
             self.pin(&skill).await?;
         }
         let program = self.load(&skill).await?;
+        let owned = || name.to_owned();
+        match (cx.session(), program.is_agent()) {
+            (None, true) => return Err(ExecutorError::IsAgent { name: owned() }),
+            (Some(_), false) => return Err(ExecutorError::NoAgent { name: owned() }),
+            (Some(_), true) | (None, false) => {}
+        }
         let contract = skill
             .contract
             .get_or_try_init(|| self.contract(cx, &skill, &program));
         let contract = contract.await?;
         contract::check_input(contract, name, &arguments)?;
-        let owned = || name.to_owned();
-        match (cx.session(), program.is_agent()) {
-            (None, true) => return Err(ExecutorError::IsAgent { name: owned() }),
-            (Some(_), false) => return Err(ExecutorError::NoAgent { name: owned() }),
-            (Some(session), true) => {
-                let metadata = arguments.as_str();
-                return self.live(cx, session, &skill, &program, metadata).await;
-            }
-            (None, false) => {}
+        if let Some(session) = cx.session() {
+            let metadata = arguments.as_str();
+            return self.live(cx, session, &skill, &program, metadata).await;
         }
         let journal = self.journal(cx, name, &skill);
         let call = Call {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::error::RuntimeError;
 use super::mode::Mode;
 use super::types::{LaunchSpec, Metadata, PROMPT_BYTES_MAX};
+use crate::capability::Capability;
 use crate::id::{ExecutionId, RunId};
 use crate::limits::LimitOverrides;
 use crate::runner::JsonObject;
@@ -44,6 +45,7 @@ pub(super) struct Launch {
     /// The same as text, for the agent.
     pub(super) input: JsonObject,
     pub(super) parent: Option<ExecutionId>,
+    pub(super) grants: Vec<Capability>,
     pub(super) is_foreign: bool,
 }
 
@@ -182,6 +184,7 @@ impl Launch {
             metadata,
             input,
             parent: spec.parent,
+            grants: spec.grants,
             is_foreign: spec.is_foreign,
         })
     }

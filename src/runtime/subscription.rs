@@ -105,6 +105,31 @@ impl EventSubscription {
         }
     }
 
+    /// The next event that is on record by now; none when it would have to be waited for, and after the last.
+    ///
+    /// # Errors
+    /// The ledger cannot be read; the next call goes on.
+    pub fn next_recorded(&mut self) -> Result<Option<Event>, RuntimeError> {
+        loop {
+            if let Some(held) = self.held.take() {
+                self.is_over = matches!(held.kind, EventKind::Stopped { .. });
+                return Ok(Some(held));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            match self.lines.try_next()? {
+                None => return Ok(None),
+                // Whoever takes what there is by now is behind nobody.
+                Some(Delivery::Behind { .. }) => {}
+                Some(Delivery::Entry(Entry::Damaged(damaged))) => {
+                    self.held = self.damaged(damaged.line, &damaged.damage);
+                }
+                Some(Delivery::Entry(Entry::Record(record))) => self.take(&record)?,
+            }
+        }
+    }
+
     fn event(&mut self, seq: u64, time: Timestamp, kind: EventKind) -> Event {
         (self.last_seq, self.last_time) = (seq, time);
         Event {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::event::RecordedEnd;
 use super::state::ExecutionStatus;
+use crate::capability::Capability;
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
 use crate::ledger::{Cursor, SessionFacts};
@@ -39,6 +40,9 @@ pub struct LaunchSpec {
     pub metadata: Metadata,
     /// The execution that launches this one. Its end is the end of this one, too. Only the host says this.
     pub parent: Option<ExecutionId>,
+    /// What is granted to this execution beside what the configuration says. Only the host says this: it comes from a
+    /// command line or an embedder and never over a network.
+    pub grants: Vec<Capability>,
     /// Whether it is not the host that asks for it, but a client of a surface. It has no say in limits, and names
     /// no folder but those below the ones that the operator opened for that.
     pub is_foreign: bool,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::harness::{Home, Ran};
 
+mod agent;
 mod approvals;
 mod bad_home;
 mod bad_input;

@@ -11,6 +11,7 @@ use crate::api::Api;
 use crate::histogram::{BOUNDS_MICROS, Counted};
 use crate::ledger::StoreStatistics;
 use crate::runner::{EngineStatistics, RunnerStatistics};
+use crate::runtime::RuntimeStatistics;
 use crate::trace::TraceCounts;
 
 /// Microseconds of a second.
@@ -20,6 +21,7 @@ const SECOND_MICROS: f64 = 1_000_000.0;
 #[derive(Debug)]
 pub(super) struct Exposition {
     runner: RunnerStatistics,
+    runtime: RuntimeStatistics,
     store: StoreStatistics,
     store_is_available: bool,
     engine: EngineStatistics,
@@ -57,6 +59,7 @@ impl Exposition {
         let streams = api.streams().stats();
         Self {
             runner: host.runner().statistics(),
+            runtime: host.runtime().statistics(),
             store: host.store().statistics(),
             store_is_available: host.store().healthy().is_ok(),
             engine: host.runner().executor().statistics(),
@@ -112,6 +115,31 @@ impl Exposition {
         out.histogram("run_duration_seconds", help, &runs.duration)?;
         let help = "Time in the queue of runs that had to wait";
         out.histogram("run_queued_seconds", help, &runs.queued_time)
+    }
+
+    fn executions(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let executions = &self.runtime;
+        let live = executions.live;
+        let help = "Executions of agents whose first event is on record";
+        out.counter("executions_launched", help, executions.launched)?;
+        let help = "Ends of executions";
+        let mut ended = out.family("executions_ended", help, MetricType::Counter)?;
+        for ((status, code), count) in &executions.ended {
+            ended.count([("status", status), ("code", code)], *count)?;
+        }
+        let mut now = out.family("executions", "Executions that are live", MetricType::Gauge)?;
+        for (status, count) in [
+            ("pending", live.pending),
+            ("starting", live.starting),
+            ("ready", live.ready),
+            ("running", live.running),
+        ] {
+            now.level([("status", status)], number(count))?;
+        }
+        let help = "Prompts that wait for their turn";
+        out.gauge("prompts_queued", help, number(live.prompts_queued))?;
+        let help = "Turns of executions, from the prompt to the end";
+        out.histogram("turn_duration_seconds", help, &executions.turns)
     }
 
     fn ledgers(&self, out: &mut Writer<'_>) -> Result<(), Error> {
@@ -227,6 +255,7 @@ impl Collector for Exposition {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let out = &mut Writer(encoder);
         self.runs(out)?;
+        self.executions(out)?;
         self.ledgers(out)?;
         self.engine(out)?;
         self.http(out)?;

@@ -1,7 +1,5 @@
 //! `POST /api/agent/runs`.
 
-use std::time::Duration;
-
 use axum::Extension;
 use axum::Json;
 use axum::body::Bytes;
@@ -22,23 +20,18 @@ use crate::api::guard;
 use crate::api::idempotency::{IDEMPOTENCY_REPLAYED, Keyed, Known};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::api::request::RequestId;
-use crate::api::skills::is_exposed;
+use crate::api::skills::check_runnable;
+use crate::api::wait;
 use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::StoreError;
-use crate::runner::{
-    Caller, ExecutorError, InputError, JsonObject, RunError, RunHandle, StartOptions, Started,
-};
+use crate::runner::{Caller, InputError, JsonObject, RunError, RunHandle, StartOptions, Started};
 use crate::trace_context::TraceContext;
 
 /// The header field with the run that the caller works for.
 const PARENT_RUN: HeaderName = HeaderName::from_static("x-parent-run");
 /// Bytes of what a caller may call a skill. Protects the log, and whoever reads the answer.
 const SKILL_NAME_BYTES_MAX: usize = 1_024;
-/// Milliseconds that a request may wait for its run: ten minutes. Protects connections from callers who forgot
-/// that they wait.
-const WAIT_MS_MAX: u64 = 600_000;
-
 /// How a run is started.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -48,24 +41,6 @@ pub(crate) struct StartQuery {
     /// 600,000. `true` is the longest of them.
     #[param(pattern = "^(true|false|[0-9]{1,6})$", nullable = false)]
     wait: Option<String>,
-}
-
-impl StartQuery {
-    fn wait(&self) -> Result<Option<Duration>, Problem> {
-        let text = match self.wait.as_deref() {
-            None | Some("false") => return Ok(None),
-            Some("true") => return Ok(Some(Duration::from_millis(WAIT_MS_MAX))),
-            Some(text) => text,
-        };
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        let wait_ms = text.parse().ok().filter(|_| is_number);
-        match wait_ms.filter(|wait_ms| (1..=WAIT_MS_MAX).contains(wait_ms)) {
-            Some(wait_ms) => Ok(Some(Duration::from_millis(wait_ms))),
-            None => Err(invalid(format!(
-                "wait: expected true, false, or 1 to {WAIT_MS_MAX} milliseconds"
-            ))),
-        }
-    }
 }
 
 fn invalid(detail: impl Into<String>) -> Problem {
@@ -118,7 +93,7 @@ pub(crate) async fn start_run(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let wait = query.wait()?;
+    let wait = wait::parse(query.wait.as_deref())?;
     let parent = parent(&headers, caller)?;
     let body = body?;
     let Members(asked): Members<StartRun> = json_of(&headers, &body)?;
@@ -283,7 +258,7 @@ impl Request {
         if let Some(known) = requests.find(&key).await? {
             return self.begin_again(&key, known).await;
         }
-        self.check()?;
+        check_runnable(&self.api, &self.skill)?;
         let run_id = RunId::generate();
         let claimed = requests.claim(&key, &run_id).await?;
         if claimed.run_id != run_id {
@@ -340,22 +315,9 @@ impl Request {
         }
     }
 
-    fn check(&self) -> Result<(), Problem> {
-        let host = self.api.host();
-        // One that is not for this surface is as good as absent.
-        let (name, _operation) = self.skill.split_once('.').unwrap_or((&self.skill, ""));
-        let registry = host.skills().current();
-        let installed = registry.get(name).or_else(|| registry.get_disabled(name));
-        if installed.is_some_and(|skill| !is_exposed(&skill)) {
-            let (name, nearest) = (name.to_owned(), None);
-            return Err(ExecutorError::NotFound { name, nearest }.into());
-        }
-        Ok(host.runner().executor().check(&self.skill)?)
-    }
-
     /// Starts the run. Nothing is written when it is refused.
     async fn start(&self, run_id: Option<RunId>) -> Result<Started, NotBegun> {
-        self.check().map_err(NotBegun::Refused)?;
+        check_runnable(&self.api, &self.skill).map_err(NotBegun::Refused)?;
         let caller = self.caller().map_err(NotBegun::Refused)?;
         let options = StartOptions {
             run_id,

@@ -107,8 +107,20 @@ async fn get_skill(
 }
 
 /// Whether a skill is there for this surface.
-pub(super) fn is_exposed(skill: &Skill) -> bool {
+fn is_exposed(skill: &Skill) -> bool {
     skill.manifest.expose.api
+}
+
+/// Whether there is something of that name to run for this surface. One that is not for it is as good as absent.
+pub(super) fn check_runnable(api: &Api, name: &str) -> Result<(), Problem> {
+    let (bare, _operation) = name.split_once('.').unwrap_or((name, ""));
+    let registry = api.host().skills().current();
+    let installed = registry.get(bare).or_else(|| registry.get_disabled(bare));
+    if installed.is_some_and(|skill| !is_exposed(&skill)) {
+        let (name, nearest) = (bare.to_owned(), None);
+        return Err(ExecutorError::NotFound { name, nearest }.into());
+    }
+    Ok(api.host().runner().executor().check(name)?)
 }
 
 fn find(registry: &Registry, name: &str) -> Result<(Arc<Skill>, bool), Problem> {

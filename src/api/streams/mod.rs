@@ -5,6 +5,7 @@
 //! - **One run.** Everything from the event that is asked for on, in order, without gap and without repeat, until
 //!   the run is over; a suspended run is not. An event's id is its number, so that a client that comes again says
 //!   where it was. Whoever is slow is told, and gets the rest from the file.
+//! - **One execution.** The same, as what whoever watches an agent is told; `stopped` is the last.
 //! - **All runs.** What happens from now on, those of one run in order. Ids hold as long as the process does, and
 //!   for the newest events alone: whoever comes again later, or is too slow, is told that events are missing, and
 //!   finds them by listing the runs.
@@ -15,6 +16,7 @@
 
 mod block;
 mod client;
+mod execution;
 mod feed;
 mod frame;
 mod request;
@@ -66,13 +68,14 @@ impl Streams {
 
 /// Whether a path is that of a stream, which a ticket opens.
 pub(crate) fn is_stream(path: &str) -> bool {
-    let Some(rest) = path.strip_prefix("/api/agent/runs/") else {
-        return false;
+    let is_of_one = |rest: &str| {
+        let id = rest.strip_suffix("/events");
+        id.is_some_and(|id| !id.is_empty() && !id.contains('/'))
     };
-    rest == "events"
-        || rest
-            .strip_suffix("/events")
-            .is_some_and(|id| !id.is_empty() && !id.contains('/'))
+    let of_runs = path.strip_prefix("/api/agent/runs/");
+    let of_executions = path.strip_prefix("/api/agent/executions/");
+    of_runs.is_some_and(|rest| rest == "events" || is_of_one(rest))
+        || of_executions.is_some_and(is_of_one)
 }
 
 #[cfg(test)]
@@ -87,6 +90,10 @@ mod tests {
             ("/api/agent/runs//events", false),
             ("/api/agent/runs/a/b/events", false),
             ("/api/agent/runs/run_1", false),
+            ("/api/agent/executions/exec_1/events", true),
+            ("/api/agent/executions/events", false),
+            ("/api/agent/executions//events", false),
+            ("/api/agent/executions/exec_1/prompt", false),
             ("/api/stream-tickets", false),
             ("/metrics", false),
         ] {

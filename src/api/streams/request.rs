@@ -26,6 +26,19 @@ pub(super) struct RunStreamQuery {
     pub(super) _ticket: Option<String>,
 }
 
+/// What may be asked of the stream of one execution.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ExecutionStreamQuery {
+    /// The number of the last event that is not wanted; `newest` is the last one that there is. `Last-Event-ID` is
+    /// heard instead when both are there.
+    pub(super) after: Option<String>,
+    /// A ticket, for clients that cannot send `Authorization`.
+    #[serde(rename = "ticket")]
+    pub(super) _ticket: Option<String>,
+}
+
 /// What may be asked of the stream of all runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

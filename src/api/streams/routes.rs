@@ -18,25 +18,35 @@ use utoipa_axum::routes;
 
 use super::block::Types;
 use super::client::{Filter, Held, Setup, Source, body};
-use super::frame;
-use super::request::{AllStreamQuery, Reset, RunStreamQuery, last_id, types};
+use super::request::{AllStreamQuery, ExecutionStreamQuery, Reset, RunStreamQuery, last_id, types};
 use super::stats::Watching;
 use super::tail::{Tails, block_of_file};
 use super::tickets::TicketUse;
+use super::{execution, frame};
 use crate::api::Api;
-use crate::api::extract::{Path, Query, run_id};
+use crate::api::extract::{Path, Query, execution_id, run_id};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::id::RunId;
 use crate::ledger::{Follower, Position, RunState, RunStatus, Store, StoreError};
+use crate::runtime::Runtime as _;
 
 /// Seconds after which a client that was refused for want of room may ask again.
 const RETRY_AFTER_S: &str = "5";
 /// Tells proxies to pass on what comes as it comes.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
+/// What every stream is sent with.
+const STREAM_HEADERS: [(HeaderName, HeaderValue); 2] = [
+    (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+    (ACCEL_BUFFERING, HeaderValue::from_static("no")),
+];
+/// The id that stands for the last event that there is, whichever that is.
+const NEWEST: &str = "newest";
+
 pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(run_events))
+        .routes(routes!(execution_events))
         .routes(routes!(all_events))
         .routes(routes!(issue_ticket))
 }
@@ -160,6 +170,87 @@ fn has_any(follower: &mut Follower, types: Types) -> Result<bool, StoreError> {
     Ok(false)
 }
 
+/// Watches one execution: its events from the one that is asked for on, until it has ended.
+///
+/// An event's id is the number of its line in the ledger, which rises and has gaps; its name is its `type`, and its
+/// data says the rest. `stopped` is the last, after which the stream closes. What the stream says about itself has
+/// no id: `reset` when the execution cannot have had the event that the client names, after which everything is
+/// sent from the beginning; `lagged` when the client is slow, of which nothing is lost; `shutdown` when the process
+/// ends, after which the stream closes.
+#[utoipa::path(
+    get,
+    path = "/api/agent/executions/{id}/events",
+    operation_id = "watch_execution",
+    tag = "streams",
+    params(
+        ("id" = String, Path, description = "The execution"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the client has", nullable = false),
+        ExecutionStreamQuery
+    ),
+    responses(
+        (status = 200, description = "The events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The execution has ended, and the client has all of it"),
+        (status = 400, description = "A parameter cannot be used", body = ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such execution", body = ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "As many streams are open as may be", body = ProblemDocument, content_type = "application/problem+json")
+    )
+)]
+async fn execution_events(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(query): Query<ExecutionStreamQuery>,
+    ticket: Option<Extension<Arc<TicketUse>>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let id = execution_id(&id)?;
+    let last_id = last_id(&headers, query.after);
+    let held = held(&api, ticket)?;
+    let runtime = api.host().runtime();
+    let status = runtime.get_execution(&id.to_string()).await?.status;
+    let store = api.host().store().clone();
+    let run_id = id.run_id().clone();
+    let newest = tokio::task::spawn_blocking(move || Ok(store.summary(&run_id)?.head.seq));
+    let newest: Result<u64, StoreError> =
+        newest.await.map_err(|error| Problem::internal(&error))?;
+    let newest = newest?;
+    let mut reset = None;
+    let after = match last_id.as_deref() {
+        None => None,
+        Some(NEWEST) => Some(newest),
+        Some(last_id) => match last_id.parse::<u64>() {
+            Ok(seq) if seq <= newest => Some(seq),
+            Ok(_) => {
+                reset = Some("this execution has no such event");
+                None
+            }
+            Err(_) => {
+                reset = Some("no event of an execution has such an id");
+                None
+            }
+        },
+    };
+    let from = after.map(|seq| seq.saturating_add(1));
+    let mut events = runtime.subscribe_events(&id.to_string(), from).await?;
+    let mut first = Vec::new();
+    if status.is_terminal() && after.is_some() {
+        match events.next().await? {
+            Some(event) => first.push(event),
+            None => return Ok(StatusCode::NO_CONTENT.into_response()),
+        }
+    }
+    let reset = reset.map(|reason| frame::control("reset", &Reset { reason }));
+    let body = execution::body(execution::Setup {
+        events,
+        first,
+        first_words: std::iter::once(frame::opening()).chain(reset).collect(),
+        heartbeat: Duration::from_millis(api.settings().heartbeat_ms),
+        clock: api.host().clock().clone(),
+        closing: api.closing().clone(),
+        held,
+    });
+    Ok((STREAM_HEADERS, body).into_response())
+}
+
 /// Watches all runs: their events from now on, those of one run in order.
 ///
 /// An event's id is the stream's own and holds as long as the process does, for some thousand events: with it a
@@ -251,11 +342,7 @@ fn answer(api: &Api, begun: Begun, filter: Filter, held: Held) -> Response {
         closing: api.closing().clone(),
         held,
     });
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (ACCEL_BUFFERING, HeaderValue::from_static("no")),
-    ];
-    (headers, body).into_response()
+    (STREAM_HEADERS, body).into_response()
 }
 
 /// A ticket, which opens one stream instead of a token.

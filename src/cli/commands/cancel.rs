@@ -45,12 +45,8 @@ fn can_be_cancelled(run: &Summary) -> bool {
 /// Whether the daemon has the run, and cancels it.
 #[cfg(feature = "server")]
 async fn asked(run_id: &RunId, daemon: &crate::cli::daemon::DaemonRecord) -> anyhow::Result<bool> {
-    use anyhow::Context as _;
-
     let path = format!("/api/agent/runs/{run_id}/cancel");
-    let answer = daemon.post(&path).await;
-    let answer =
-        answer.with_context(|| format!("cannot ask the daemon, process {}", daemon.pid))?;
+    let answer = daemon.post(&path).await?;
     match answer.status {
         202 => Ok(true),
         // It has the run no more, or never had it.

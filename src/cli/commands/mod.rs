@@ -1,5 +1,6 @@
 //! One file per command: from validated arguments to the exit code.
 
+pub(super) mod agent;
 pub(super) mod approve;
 mod cancel;
 pub(super) mod completions;

@@ -105,6 +105,15 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
         })
     }
+
+    /// Waits for the next one: true for an interrupt, false for one that ends the process.
+    pub(super) async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interrupt.recv() => true,
+            _ = self.terminate.recv() => false,
+            _ = self.hang_up.recv() => false,
+        }
+    }
 }
 
 /// Drives the run to its end: an interrupt cancels it, a termination or a terminal that goes away

@@ -71,6 +71,8 @@ pub(crate) async fn serve(
     tell_of_executions(&host.runtime().recover().await);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
+    let executions = format!("http://{}/api/agent/executions", record.reached_at());
+    host.runtime().set_base_url(&executions);
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),

@@ -15,6 +15,7 @@ use crate::runtime::backend::{End, Instance};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::event::RecordedEnd;
 use crate::runtime::state::{Change, Ending, ExecutionStatus, next};
+use crate::runtime::statistics::LiveExecutions;
 use crate::runtime::types::{Execution, ExecutionRef, Metadata};
 
 /// What whoever sent a prompt is told.
@@ -357,6 +358,20 @@ impl Entry {
             progress.is_mode_changing = false;
         });
         self.instance.take()
+    }
+
+    pub(super) fn count(&self, live: &mut LiveExecutions) {
+        let count = match self.status {
+            ExecutionStatus::Pending => &mut live.pending,
+            ExecutionStatus::Starting => &mut live.starting,
+            ExecutionStatus::Ready => &mut live.ready,
+            ExecutionStatus::Running => &mut live.running,
+            ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Stopped => {
+                return;
+            }
+        };
+        *count += 1;
+        live.prompts_queued += self.queue.len();
     }
 
     pub(super) fn teardown_error(&self) -> Option<String> {

@@ -25,6 +25,7 @@ use self::entry::Entry;
 pub(super) use self::entry::{Answer, Plan, Progress, Prompt};
 use super::backend::{End, Instance};
 use super::error::RuntimeError;
+use super::statistics::LiveExecutions;
 use super::types::{Execution, ExecutionRef};
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
@@ -369,6 +370,15 @@ impl Table {
             Some(entry) if entry.is_hidden() => Seen::Hidden,
             Some(entry) => Seen::Known(Box::new(entry.snapshot())),
         }
+    }
+
+    /// How many executions are live, by what they do.
+    pub(super) fn live_executions(&self) -> LiveExecutions {
+        let mut live = LiveExecutions::default();
+        for entry in self.inner().executions.values() {
+            entry.count(&mut live);
+        }
+        live
     }
 
     /// The newest execution of each of these ledgers that something is known of; none inside for one that is

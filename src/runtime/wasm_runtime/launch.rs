@@ -1,12 +1,13 @@
 //! Launches: everything up to an execution that is registered, or to nothing.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 
 use super::WasmRuntime;
 use crate::capability::{Capability, FsAccess};
+use crate::clock::{Clock, Stopwatch};
 use crate::id::{ExecutionId, RunId};
 use crate::ledger::{Json, SessionFacts, StoreError};
 use crate::runner::{SessionObserver, SessionSignal, Terms, WORKSPACE_GUEST_PATH};
@@ -15,6 +16,7 @@ use crate::runtime::error::{RuntimeError, shown};
 use crate::runtime::launch_request::Launch;
 use crate::runtime::mode::Mode;
 use crate::runtime::record::{self, Read};
+use crate::runtime::statistics::Counters;
 use crate::runtime::table::{Plan, Slot, Table};
 use crate::runtime::types::{ExecutionRef, LaunchSpec};
 use crate::runtime::workspace::{self, MadeFolder, WorkspaceError};
@@ -40,11 +42,31 @@ struct Prepared {
 struct Observer {
     table: Arc<Table>,
     slot: Slot,
+    counters: Arc<Counters>,
+    clock: Clock,
+    /// Since the turn began that goes on.
+    turn: Mutex<Option<Stopwatch>>,
 }
 
 impl SessionObserver for Observer {
     fn signal(&self, signal: SessionSignal) {
+        self.count(&signal);
         self.table.apply(&self.slot, signal);
+    }
+}
+
+impl Observer {
+    fn count(&self, signal: &SessionSignal) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        match signal {
+            SessionSignal::TurnBegun { .. } => *turn = Some(self.clock.stopwatch()),
+            SessionSignal::TurnEnded { .. } => {
+                if let Some(begun) = turn.take() {
+                    self.counters.turn_ended(begun.elapsed_micros());
+                }
+            }
+            SessionSignal::Booted { .. } | SessionSignal::Ready { .. } => {}
+        }
     }
 }
 
@@ -230,11 +252,10 @@ impl WasmRuntime {
             metadata: launch.input,
             terms: Terms {
                 limits: launch.limits,
-                grants: facts
-                    .workspace_path
-                    .iter()
-                    .map(|path| grant(path))
-                    .collect(),
+                grants: {
+                    let workspace = facts.workspace_path.iter().map(|path| grant(path));
+                    workspace.chain(launch.grants).collect()
+                },
                 approvals: None,
             },
             surface: self.0.options.mode_tools.surface(mode, &slot.id),
@@ -242,6 +263,9 @@ impl WasmRuntime {
             observer: Arc::new(Observer {
                 table: Arc::clone(&self.0.table),
                 slot: slot.clone(),
+                counters: Arc::clone(&self.0.counters),
+                clock: self.0.options.runner.clock().clone(),
+                turn: Mutex::default(),
             }),
         });
         let Created {
@@ -251,6 +275,7 @@ impl WasmRuntime {
         } = created.await.map_err(|error| refused(&facts, error))?;
         // From here to its end nothing is waited for, so that it is never dropped halfway.
         let registered = self.table().register(&slot, &instance, started_at);
+        self.0.counters.launched();
         if registered.is_err() {
             instance.stop();
         }

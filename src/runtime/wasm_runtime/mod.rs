@@ -16,6 +16,7 @@ use super::backend::{Backend, BackendError, Instance};
 use super::error::{RuntimeError, shown};
 use super::mode::{Mode, ModeTools};
 use super::record::{self, Read};
+use super::statistics::{Counters, RuntimeStatistics};
 use super::subscription::EventSubscription;
 use super::table::{Seen, Table};
 use super::types::{
@@ -76,6 +77,7 @@ struct Inner {
     /// Executions that are looked after, until nothing of them is left.
     work: TaskTracker,
     base_url: RwLock<String>,
+    counters: Arc<Counters>,
 }
 
 impl WasmRuntime {
@@ -88,6 +90,7 @@ impl WasmRuntime {
             launches: AtomicU64::new(0),
             work: TaskTracker::new(),
             base_url: RwLock::default(),
+            counters: Arc::default(),
         }))
     }
 
@@ -123,6 +126,11 @@ impl WasmRuntime {
             tracing::warn!(%error, "cannot look for workspaces that were left");
         }
         recovered
+    }
+
+    /// What it has done since it was made, and has now.
+    pub fn statistics(&self) -> RuntimeStatistics {
+        self.0.counters.counted(self.table().live_executions())
     }
 
     /// Where executions are found on the daemon's HTTP interface from now on: what stands before `/` and the id

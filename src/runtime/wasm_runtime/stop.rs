@@ -45,6 +45,7 @@ impl WasmRuntime {
             folder.remove().await;
         }
         let now = self.0.options.runner.clock().now();
+        self.0.counters.ended(end.ending.into(), end.code);
         self.table().end(&slot, end, now);
         let children = self
             .table()

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use skillrun_test_artifacts::{GREET, PROBE};
+use skillrun_test_artifacts::{GREET, PROBE, PROBE_AGENT};
 
 use super::daemon::Daemon;
 use crate::harness::{Home, eventually};
@@ -14,8 +14,9 @@ use crate::harness::{Home, eventually};
 const ADDRESS: &str = "http://127.0.0.1:8420";
 /// Stands for anything.
 const ANYTHING: &str = "…";
-/// How an id of a run begins, and how many digits follow.
-const RUN_ID: (&str, usize) = ("run_", 32);
+/// How the ids of runs and executions begin, and how many digits follow.
+const ID_HEADS: [&str; 2] = ["run_", "exec_"];
+const ID_DIGITS: usize = 32;
 
 fn guide() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/http.md")).unwrap()
@@ -37,7 +38,7 @@ fn transcripts(text: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// The runs of the guide, by the ids that it has for them.
+/// The digits of the runs of the guide, by those that it has for them.
 #[derive(Default)]
 struct Runs(BTreeMap<String, String>);
 
@@ -53,15 +54,16 @@ impl Runs {
 
     /// Whether what was found is what is told, or a run that is told of for the first time.
     fn is_same(&mut self, told: &str, found: &str) -> bool {
-        let is_id = |text: &str| {
-            let digits = text.strip_prefix(RUN_ID.0);
-            digits.is_some_and(|digits| {
-                digits.len() == RUN_ID.1 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-            })
+        // An execution has the digits of the run that is its ledger, and its number behind them.
+        let digits_of = |text: &str| {
+            let rest = ID_HEADS.iter().find_map(|head| text.strip_prefix(head))?;
+            let (digits, part) = rest.split_at_checked(ID_DIGITS)?;
+            let is_id = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_id.then(|| (digits.to_owned(), part.to_owned()))
         };
-        if is_id(told) && is_id(found) {
-            let known = self.0.entry(told.to_owned());
-            return known.or_insert_with(|| found.to_owned()) == found;
+        if let (Some(told), Some(found)) = (digits_of(told), digits_of(found)) {
+            let known = self.0.entry(told.0).or_insert_with(|| found.0.clone());
+            return *known == found.0 && told.1 == found.1;
         }
         // A time is one, whichever it is.
         let is_time = |text: &str| text.len() > 20 && text.ends_with('Z') && text.contains('T');
@@ -122,9 +124,11 @@ fn run(command: &str) -> Output {
 
 #[test]
 fn what_the_guide_shows_is_what_comes() {
-    let home = Home::new(&[GREET, PROBE]);
+    let home = Home::new(&[GREET, PROBE, PROBE_AGENT]);
     home.write_manifest("probe", "[capabilities]\nrequest = [\"approval\"]\n");
-    home.configure("[skills.probe]\ngrant = [\"approval\"]\n");
+    home.configure(
+        "[skills.probe]\ngrant = [\"approval\"]\n[skills.probe-agent]\ngrant = [\"approval\"]\n",
+    );
     let daemon = Daemon::start(&home);
     let mut runs = Runs::default();
     let transcripts = transcripts(&guide());

@@ -5,6 +5,7 @@ mod cancelled;
 mod connections;
 pub(crate) mod daemon;
 mod docs;
+mod executions;
 mod guard;
 mod lifecycle;
 mod metrics;

@@ -41,7 +41,11 @@ pub(super) fn read_until(terminal: &mut Running, mark: &str) -> String {
 }
 
 /// Reads what the terminal shows until that is as wanted.
-fn read_until_some(terminal: &mut Running, what: &str, is_some: impl Fn(&str) -> bool) -> String {
+pub(super) fn read_until_some(
+    terminal: &mut Running,
+    what: &str,
+    is_some: impl Fn(&str) -> bool,
+) -> String {
     let stdout = terminal.child().stdout.as_mut().unwrap();
     let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
     loop {

@@ -105,7 +105,7 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
     supervisor::stopping();
     api.drain();
     let drain_ms = api.settings().drain_ms;
-    let going_on = host.runner().statistics().going_on;
+    let going_on = going_on(host);
     if going_on > 0 {
         printer.note(&format!(
             "ending: runs that go on: {going_on}, for at most {drain_ms} ms; a second signal interrupts them at once"
@@ -117,6 +117,7 @@ pub(super) async fn live(life: Life<'_>) -> Exit {
         () = signals.end() => {}
     }
     let interrupted = async {
+        host.runtime().shutdown().await;
         host.runner().shutdown().await;
         // Streams have told of the ends of all runs by now, or are about to.
         shutdown.cancel();
@@ -153,11 +154,18 @@ async fn read_anew(host: &Skillrun, api: &Api, reload: &Reload, printer: Printer
     supervisor::ready();
 }
 
-/// Waits until no run goes on, but not for longer than runs may go on.
+/// How many runs work. An execution is a run that goes on until somebody stops it: one that waits for a prompt
+/// works on nothing, and nobody waits for it.
+fn going_on(host: &Skillrun) -> usize {
+    let idle = host.runtime().statistics().live.ready;
+    host.runner().statistics().going_on.saturating_sub(idle)
+}
+
+/// Waits until no run works, but not for longer than runs may go on.
 async fn drained(host: &Skillrun, time: Duration) {
     let mut looks = tokio::time::interval(DRAIN_LOOK);
     let gone = async {
-        while host.runner().statistics().going_on > 0 {
+        while going_on(host) > 0 {
             looks.tick().await;
         }
     };

@@ -125,33 +125,33 @@ fn complete(recorder: &Recorder, status: RunStatus) {
 
 /// What a client is sent between two empty lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Frame {
+pub(super) struct Frame {
     id: Option<String>,
-    name: String,
-    data: Option<String>,
+    pub(super) name: String,
+    pub(super) data: Option<String>,
 }
 
 impl Frame {
     /// The number of an event, which has an id and data.
-    fn seq(&self) -> Option<u64> {
+    pub(super) fn seq(&self) -> Option<u64> {
         self.data.as_ref()?;
         self.id.as_ref()?.parse().ok()
     }
 
-    fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         serde_json::from_str(self.data.as_ref().unwrap()).unwrap()
     }
 }
 
 /// A client of a stream.
-struct Watcher {
+pub(super) struct Watcher {
     stream: BufReader<TcpStream>,
     text: Vec<u8>,
 }
 
 impl Watcher {
     /// Asks for a stream; whatever else is answered is the error.
-    fn open(address: SocketAddr, path: &str, headers: &[&str]) -> Result<Self, Answer> {
+    pub(super) fn open(address: SocketAddr, path: &str, headers: &[&str]) -> Result<Self, Answer> {
         let stream = ask(address, path, headers, None);
         let mut stream = BufReader::new(stream);
         let head = Answer::read_head(&mut stream);
@@ -202,7 +202,7 @@ impl Watcher {
     }
 
     /// The next event, or the next that tells a place or that the stream is there.
-    fn next_frame(&mut self) -> Option<Frame> {
+    pub(super) fn next_frame(&mut self) -> Option<Frame> {
         let block = self.next_block()?;
         let mut frame = Frame::default();
         for line in block.split('\n') {
@@ -223,7 +223,7 @@ impl Watcher {
     }
 
     /// The next event, heartbeats passed over.
-    fn next_event(&mut self) -> Option<Frame> {
+    pub(super) fn next_event(&mut self) -> Option<Frame> {
         loop {
             let frame = self.next_frame()?;
             if frame.data.is_some() {
@@ -233,7 +233,7 @@ impl Watcher {
     }
 
     /// All events to the end.
-    fn rest(mut self) -> Vec<Frame> {
+    pub(super) fn rest(mut self) -> Vec<Frame> {
         std::iter::from_fn(|| self.next_event()).collect()
     }
 }

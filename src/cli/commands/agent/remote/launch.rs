@@ -1,0 +1,150 @@
+//! `skillrun agent launch`.
+
+use anyhow::Context as _;
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{EXECUTIONS, prompt};
+use crate::cli::args::{LaunchArgs, Prior, ToolMode, WorkspaceArgs};
+use crate::cli::commands::agent::event::{AgentEvent, Told};
+use crate::cli::daemon::DaemonRecord;
+use crate::cli::exit::{Exit, Refused};
+use crate::cli::input;
+use crate::cli::printer::Printer;
+use crate::clock::Timestamp;
+use crate::id::ExecutionId;
+
+/// What is launched.
+pub(in crate::cli::commands::agent) struct LaunchPlan {
+    pub(in crate::cli::commands::agent) skill: String,
+    pub(in crate::cli::commands::agent) prompt: String,
+    pub(in crate::cli::commands::agent) prior_session: Option<Prior>,
+    pub(in crate::cli::commands::agent) mode: Option<ToolMode>,
+    pub(in crate::cli::commands::agent) backend: Option<String>,
+    pub(in crate::cli::commands::agent) workspace: WorkspaceArgs,
+    pub(in crate::cli::commands::agent) metadata: Map<String, Value>,
+}
+
+/// An execution that was launched.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::cli::commands::agent) struct Launched {
+    pub(in crate::cli::commands::agent) id: ExecutionId,
+    pub(in crate::cli::commands::agent) session_id: String,
+    agentctl_url: String,
+    started_at: Timestamp,
+}
+
+/// Lets the daemon launch an agent.
+///
+/// # Errors
+/// It refuses, or does not answer.
+pub(in crate::cli::commands::agent) async fn launched(
+    plan: LaunchPlan,
+    daemon: &DaemonRecord,
+) -> anyhow::Result<Launched> {
+    let mut workspace = json!({ "is_ephemeral": plan.workspace.ephemeral });
+    if let Some(folder) = &plan.workspace.workspace {
+        workspace["path"] = json!(absolute(folder)?);
+    }
+    let mut body = json!({
+        "agent_profile_id": plan.skill,
+        "workspace": workspace,
+        "prompt": plan.prompt,
+        "metadata": plan.metadata,
+    });
+    if let Some(Prior(run_id)) = &plan.prior_session {
+        body["prior_session"] = json!(run_id);
+    }
+    if let Some(mode) = plan.mode {
+        body["mcp_mode"] = json!(mode.mode().as_str());
+    }
+    if let Some(backend) = &plan.backend {
+        body["executor_id"] = json!(backend);
+    }
+    let answer = daemon.ask(Method::POST, EXECUTIONS, Some(&body)).await?;
+    answer.document()
+}
+
+/// The folder as the daemon finds it, which works in another one.
+fn absolute(folder: &std::path::Path) -> anyhow::Result<String> {
+    let whole = folder.canonicalize();
+    let whole = whole.map_err(|error| {
+        Refused::usage(format!(
+            "cannot use the folder {}: {error}",
+            folder.display()
+        ))
+    })?;
+    let text = whole.into_os_string().into_string().ok();
+    text.context("the folder's path is no UTF-8")
+}
+
+pub(super) async fn launch(
+    args: LaunchArgs,
+    daemon: &DaemonRecord,
+    printer: Printer,
+) -> anyhow::Result<Exit> {
+    let prompt = match &args.prompt {
+        Some(prompt) => input::prompt(prompt)?,
+        None => String::new(),
+    };
+    let mut metadata = match &args.metadata {
+        Some(metadata) => {
+            let object = input::read(metadata)?;
+            serde_json::from_str(object.as_str())?
+        }
+        None => Map::new(),
+    };
+    if let Some(session) = &args.session {
+        let request = metadata
+            .entry("launch_request")
+            .or_insert_with(|| json!({}));
+        let Value::Object(request) = request else {
+            let refused = "--metadata has a launch_request that is no object";
+            return Err(Refused::usage(refused).into());
+        };
+        request.insert("session_id".to_owned(), json!(session));
+    }
+    let is_prompted = !prompt.is_empty();
+    let plan = LaunchPlan {
+        skill: args.skill,
+        prompt,
+        prior_session: args.prior_session,
+        mode: args.mode,
+        backend: args.backend,
+        workspace: args.workspace,
+        metadata,
+    };
+    let launched = launched(plan, daemon).await?;
+    match printer.json() {
+        true => printer.value(&launched)?,
+        false if args.wait && is_prompted => printer.note(&launched.id.to_string()),
+        false => printer.line(&launched.id.to_string())?,
+    }
+    if !args.wait {
+        return Ok(Exit::Ok);
+    }
+    let path = format!("{EXECUTIONS}/{}/events", launched.id);
+    let mut events = daemon.events(&path).await?;
+    if is_prompted {
+        return prompt::follow(&mut events, printer).await;
+    }
+    while let Some(frame) = events.next().await? {
+        match AgentEvent::parse(&frame.data).map(|event| event.told) {
+            Ok(Told::BootReady | Told::Ready) => return Ok(Exit::Ok),
+            Ok(Told::Stopped {
+                code,
+                message,
+                reason,
+                ..
+            }) => {
+                return Err(prompt::stopped(&code, message.or(reason)));
+            }
+            // What the stream says about itself is no event.
+            _ => {}
+        }
+    }
+    Err(anyhow::anyhow!(
+        "the daemon closed the stream before the agent was ready"
+    ))
+}
