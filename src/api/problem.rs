@@ -119,15 +119,15 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     run_id: Option<RunId>,
-    execution_id: Option<ExecutionId>,
     checks: Option<Checks>,
-    approvals: Box<ProblemApprovals>,
+    about: Box<ProblemAbout>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What a problem with approvals says beside the rest.
+/// What few problems have.
 #[derive(Debug, Clone, Default)]
-struct ProblemApprovals {
+struct ProblemAbout {
+    execution_id: Option<ExecutionId>,
     decision: Option<Decision>,
     approval_ids: Vec<String>,
 }
@@ -180,9 +180,8 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             run_id: None,
-            execution_id: None,
             checks: None,
-            approvals: Box::default(),
+            about: Box::default(),
             headers: Vec::new(),
         }
     }
@@ -209,21 +208,21 @@ impl Problem {
     /// Names the execution that it is about.
     #[must_use]
     pub(crate) fn with_execution_id(mut self, execution_id: ExecutionId) -> Self {
-        self.execution_id = Some(execution_id);
+        self.about.execution_id = Some(execution_id);
         self
     }
 
     /// Adds what was decided before.
     #[must_use]
     pub(crate) fn with_decision(mut self, decision: impl Into<Decision>) -> Self {
-        self.approvals.decision = Some(decision.into());
+        self.about.decision = Some(decision.into());
         self
     }
 
     /// Adds the questions of which one has to be named.
     #[must_use]
     pub(crate) fn with_approval_ids(mut self, approval_ids: Vec<String>) -> Self {
-        self.approvals.approval_ids = approval_ids;
+        self.about.approval_ids = approval_ids;
         self
     }
 
@@ -287,10 +286,10 @@ impl Problem {
             detail: self.detail,
             hint: self.hint,
             run_id: self.run_id,
-            execution_id: self.execution_id,
+            execution_id: self.about.execution_id,
             checks: self.checks,
-            decision: self.approvals.decision,
-            approval_ids: self.approvals.approval_ids,
+            decision: self.about.decision,
+            approval_ids: self.about.approval_ids,
             request_id: request_id.to_owned(),
         };
         let mut response = (status, Json(document)).into_response();

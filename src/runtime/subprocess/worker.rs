@@ -88,11 +88,7 @@ pub async fn work(
     } = match created {
         Ok(created) => created,
         Err(error) => {
-            let refused = FromWorker::Refused {
-                code: error.code(),
-                message: chain(&error),
-                hint: error.hint(),
-            };
+            let refused = refused(&error);
             return outgoing.send(&refused).await.map_err(WorkerError::Write);
         }
     };
@@ -129,6 +125,14 @@ pub async fn work(
     }
     runner.shutdown().await;
     Ok(())
+}
+
+fn refused(error: &BackendError) -> FromWorker {
+    FromWorker::Refused {
+        code: error.code(),
+        message: chain(error),
+        hint: error.hint(),
+    }
 }
 
 async fn create(

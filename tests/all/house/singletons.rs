@@ -49,7 +49,8 @@ const SINGLETONS: &[Singleton] = &[
                     .iter()
                     .any(|name| path.calls(name))
         },
-        places: &["src/cli/printer.rs"],
+        // A worker's standard output is a pipe that frames go through.
+        places: &["src/cli/printer.rs", "src/cli/commands/worker.rs"],
         count: None,
     },
     Singleton {
