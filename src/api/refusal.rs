@@ -218,7 +218,7 @@ impl From<&BackendError> for Problem {
     fn from(error: &BackendError) -> Self {
         match error {
             BackendError::Agent(error) => error.into(),
-            BackendError::Run(error) => error.into(),
+            BackendError::Run(error) => (&**error).into(),
             BackendError::Record(_) => unwritten(error),
             BackendError::Refused { code, message, .. } => {
                 let code = match code {
