@@ -71,8 +71,7 @@ pub(crate) async fn serve(
     tell_of_executions(&host.runtime().recover().await);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
-    let executions = format!("http://{}/api/agent/executions", record.reached_at());
-    host.runtime().set_base_url(&executions);
+    tell_where_executions_are(&host, &record);
     let api = Api::new(ApiOptions {
         host: host.clone(),
         local_token: record.token(),
@@ -103,6 +102,12 @@ pub(crate) async fn serve(
         exit = life => Ok(exit),
         never = supervisor::watchdog() => match never {},
     }
+}
+
+/// Lets whoever launches an execution be told its address.
+fn tell_where_executions_are(host: &Skillrun, record: &DaemonRecord) {
+    let executions = format!("http://{}/api/agent/executions", record.reached_at());
+    host.runtime().set_base_url(&executions);
 }
 
 /// Says what became of the runs that the last process left. What cannot be mended without somebody is a warning.

@@ -8,7 +8,7 @@ use super::*;
 use crate::api::metrics::samples;
 
 #[test]
-fn an_agent_is_launched_prompted_shown_listed_and_stopped() {
+fn an_agent_is_launched_prompted_and_shown() {
     let home = home("");
     let daemon = Daemon::start(&home);
     let body = json!({
@@ -44,13 +44,23 @@ fn an_agent_is_launched_prompted_shown_listed_and_stopped() {
     ] {
         assert_eq!(execution[key], expected, "{key}: {execution}");
     }
+}
+
+/// The ids of the executions of one page.
+fn listed(daemon: &Client, query: &str) -> Vec<String> {
+    let page = daemon.get(&format!("{EXECUTIONS}?{query}")).json();
+    let executions = page["executions"].as_array().unwrap();
+    let ids = executions.iter().map(|execution| &execution["id"]);
+    ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn executions_are_listed_and_one_that_was_stopped_is_asked_for_nothing_more() {
+    let home = home("");
+    let daemon = Daemon::start(&home);
+    let id = ready(&daemon, &of_session("s-1"));
     let other = ready(&daemon, &plain());
-    let listed = |query: &str| -> Vec<String> {
-        let page = daemon.get(&format!("{EXECUTIONS}?{query}")).json();
-        let executions = page["executions"].as_array().unwrap();
-        let ids = executions.iter().map(|execution| &execution["id"]);
-        ids.map(|id| id.as_str().unwrap().to_owned()).collect()
-    };
+    let listed = |query: &str| listed(&daemon, query);
     assert_eq!(listed(""), [other.clone(), id.clone()]);
     assert_eq!(listed("session_id=s-1"), [id.clone()]);
     assert_eq!(listed("status=running"), Vec::<String>::new());
