@@ -262,14 +262,17 @@ impl Builder {
             admission: config.runs,
             clock,
         });
-        if let Some(program) = worker {
-            backends.push(Arc::new(Subprocess::new(program, runner.clone())));
-        }
         let whole = Arc::new(Whole::default());
+        let host = Arc::clone(&whole);
+        let parts = ModeParts::of_host(host, config.documents_dir());
         let mode_tools = match mode_tools {
             Some(tools) => tools,
-            None => mode_tools_of(&whole, &config)?,
+            None => Arc::new(ModeToolset::new(&parts)?),
         };
+        if let Some(program) = worker {
+            let subprocess = Subprocess::new(program, runner.clone());
+            backends.push(Arc::new(subprocess.with_parts(parts)));
+        }
         let runtime = runtime(&config, &runner, backends, mode_tools);
         let skillrun = Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
@@ -285,13 +288,6 @@ impl Builder {
         whole.set(&skillrun);
         Ok(skillrun)
     }
-}
-
-/// The tools of modes that reach this home.
-fn mode_tools_of(whole: &Arc<Whole>, config: &Config) -> Result<Arc<dyn ModeTools>, AssemblyError> {
-    let host = Arc::clone(whole);
-    let parts = ModeParts::of_host(host, config.documents_dir());
-    Ok(Arc::new(ModeToolset::new(&parts)?))
 }
 
 /// What launches agents, as the configuration says: inside this process, or by one of these backends.

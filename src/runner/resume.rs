@@ -241,7 +241,6 @@ impl Runner {
         let executor = self.executor();
         let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
         let caller = as_recorded(caller, &started);
-        check_part(&recorder, &options)?;
         let ticket = self.admit(&caller, &profile, admit(&options))?;
         let input = JsonObject::parse(started.input.as_str());
         let input = input.map_err(|_| not_recorded(run_id, "input"))?;
@@ -329,6 +328,7 @@ impl Runner {
         let (recorder, recorded) = taken_up;
         let (started, started_at) = recorded.started().map_err(failed)?;
         check_execution(run_id, &started, options)?;
+        check_part(&recorder, options)?;
         if !recorded.repeats_all(&started) {
             let run_id = run_id.clone();
             return Err(ResumeError::NotRepeated { run_id });

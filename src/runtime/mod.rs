@@ -37,7 +37,7 @@ pub use self::in_process::{IN_PROCESS, InProcess};
 pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
-pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, WorkerTools, work};
+pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, work};
 pub use self::subscription::EventSubscription;
 pub use self::table::QUEUED_MAX;
 pub use self::types::{

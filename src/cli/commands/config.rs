@@ -82,7 +82,6 @@ fn settings(config: &Config) -> Vec<Setting> {
         });
     }
     let (runs, default_runs) = (config.runs, crate::config::Admission::default());
-    let recovery = config.recovery;
     let (loading, default_loading) = (config.loading, crate::config::Loading::default());
     settings.extend([
         Setting::of(
@@ -98,15 +97,15 @@ fn settings(config: &Config) -> Vec<Setting> {
         Setting::of("runs.queue_max", &runs.queue_max, &default_runs.queue_max),
         Setting::new(
             "runs.on_restart",
-            word(&recovery.on_restart),
-            match recovery.on_restart {
+            word(&config.recovery.on_restart),
+            match config.recovery.on_restart {
                 crate::config::OnRestart::Resume => DEFAULT,
                 crate::config::OnRestart::Interrupt => CONFIGURED,
             },
         ),
         Setting::of(
             "runs.restarts_max",
-            &recovery.restarts_max,
+            &config.recovery.restarts_max,
             &crate::config::Recovery::default().restarts_max,
         ),
         Setting::of(
@@ -129,7 +128,13 @@ fn settings(config: &Config) -> Vec<Setting> {
         ),
     ]);
     settings.extend(approvals(config.approvals));
-    settings.extend(runtime::settings(&config.runtime));
+    settings.extend(sections(config));
+    settings
+}
+
+/// The sections that are shown by themselves.
+fn sections(config: &Config) -> Vec<Setting> {
+    let mut settings = runtime::settings(&config.runtime);
     settings.extend(serve::settings(&config.serve));
     settings.extend(telemetry(&config.telemetry));
     settings.extend(grants_and_network(config));

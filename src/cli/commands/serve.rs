@@ -29,6 +29,7 @@ use crate::cli::printer::Printer;
 use crate::config::{Config, Serve, Token};
 use crate::ledger::Abandoned;
 use crate::runner::{NotRestarted, Recovered};
+use crate::runtime::BackendRecovery;
 use crate::trace::{Exporter, ExporterHandle, ExporterOptions};
 
 pub(crate) async fn serve(
@@ -67,12 +68,7 @@ pub(crate) async fn serve(
         }
     };
     tell_of_recovery(&closed, &recovered, printer);
-    for backend in host.runtime().recover().await {
-        if let Err(error) = &backend.outcome {
-            let (name, error) = (&backend.name, crate::telemetry::chain(error));
-            tracing::warn!(backend = name, error, "executions were not looked after");
-        }
-    }
+    tell_of_executions(&host.runtime().recover().await);
     tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     let api = Api::new(ApiOptions {
@@ -131,6 +127,16 @@ fn tell_of_recovery(closed: &[Abandoned], recovered: &[Recovered], printer: Prin
         printer.note(&format!(
             "runs of an earlier process that go on or wait: {going_on}"
         ));
+    }
+}
+
+/// Says which backends could not look after the executions that the last process left.
+fn tell_of_executions(recovered: &[BackendRecovery]) {
+    for backend in recovered {
+        if let Err(error) = &backend.outcome {
+            let (name, error) = (&backend.name, crate::telemetry::chain(error));
+            tracing::warn!(backend = name, error, "executions were not looked after");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
+use super::asked::{Ask, Told};
 use crate::clock::Timestamp;
 use crate::config::ApprovalPolicy;
 use crate::id::RunId;
@@ -48,7 +49,7 @@ pub(super) struct Launch {
 
 /// What a worker is told. The end of its input means that nobody is there any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "frame", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
     /// Begin; the first frame, and no other.
     Launch(Box<Launch>),
@@ -76,11 +77,18 @@ pub(super) enum ToWorker {
     },
     /// End as interrupted.
     Interrupt,
+    /// The answer to what was asked.
+    Tell {
+        /// Its number.
+        number: u64,
+        /// The answer.
+        told: Told,
+    },
 }
 
 /// What a worker tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "frame", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum FromWorker {
     /// The first event is durable.
     Started {
@@ -105,6 +113,18 @@ pub(super) enum FromWorker {
     ModeSet {
         /// Why not.
         error: Option<String>,
+    },
+    /// A tool of the execution asks for something.
+    Ask {
+        /// The number by which the answer is found.
+        number: u64,
+        /// What.
+        ask: Ask,
+    },
+    /// Nobody waits for an answer any more.
+    TakeBack {
+        /// The number of what was asked.
+        number: u64,
     },
     /// The last event is on record; the last frame.
     Ended {
@@ -160,6 +180,38 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// JSON of somebody else stays as it was spelled.
+    #[test]
+    fn a_launch_comes_back_from_its_frame() {
+        let run_id = RunId::generate();
+        let json = |text| crate::ledger::Json::parse(text).unwrap();
+        let launch = ToWorker::Launch(Box::new(Launch {
+            part: LedgerPart::Begin,
+            facts: SessionFacts {
+                execution_id: crate::id::ExecutionId::new(&run_id, 1).unwrap(),
+                session_id: "s".to_owned(),
+                task_id: None,
+                agent_profile_id: "a".to_owned(),
+                executor_id: "subprocess".to_owned(),
+                workspace_path: None,
+                repository_id: None,
+                is_ephemeral: false,
+                mcp_mode: "task".to_owned(),
+                parent_execution_id: None,
+                metadata: json(r#"{"b":1e400,"a":0.10,"a":1}"#),
+            },
+            run_id,
+            metadata: "{}".to_owned(),
+            limits: LimitOverrides::new(),
+            grants: Vec::new(),
+            approvals: None,
+            mode: "task".to_owned(),
+            grace_ms: 1,
+        }));
+        let frame = serde_json::to_vec(&launch).unwrap();
+        assert_eq!(serde_json::from_slice::<ToWorker>(&frame).unwrap(), launch);
+    }
 
     #[tokio::test]
     async fn frames_come_in_as_they_went_out_and_a_broken_one_is_refused() {

@@ -3,6 +3,7 @@
 //! The worker is this program once more. It writes the ledger of its one execution and is told what to do by frames
 //! on its standard input; when that ends, because this process is gone, it ends at once.
 
+mod asked;
 mod frame;
 mod worker;
 
@@ -16,19 +17,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use self::asked::{Ask, Told};
 use self::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
 use super::backend::{Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance};
+use super::modes::ModeParts;
 use super::state::Ending;
 use crate::clock::Timestamp;
-use crate::id::RunId;
+use crate::id::{ExecutionId, RunId};
 use crate::ledger::{RunCompleted, RunStatus, StoreError};
 use crate::outcome::OutcomeCode;
 use crate::runner::{PromptRefused, Runner, SessionObserver, ToolSurface};
 use crate::telemetry::chain;
 
-pub use self::worker::{WorkerError, WorkerTools, work};
+pub use self::worker::{WorkerError, work};
 
 /// The name of the backend.
 pub const SUBPROCESS: &str = "subprocess";
@@ -56,6 +60,7 @@ pub struct WorkerProgram {
 pub struct Subprocess {
     worker: WorkerProgram,
     runner: Runner,
+    parts: Option<ModeParts>,
     live: Arc<Live>,
 }
 
@@ -75,8 +80,16 @@ impl Subprocess {
         Self {
             worker,
             runner,
+            parts: None,
             live: Arc::default(),
         }
+    }
+
+    /// Lets the tools of executions reach these, which are not in their processes: children, skills and limits.
+    #[must_use]
+    pub fn with_parts(mut self, parts: ModeParts) -> Self {
+        self.parts = Some(parts);
+        self
     }
 
     fn unavailable(reason: impl Into<String>) -> BackendError {
@@ -133,6 +146,10 @@ impl Backend for Subprocess {
             child,
             incoming: Incoming::new(stdout),
             observer: Arc::clone(&request.observer),
+            parts: self.parts.clone(),
+            execution: request.facts.execution_id.clone(),
+            asked: JoinSet::new(),
+            taken_back: HashMap::new(),
         };
         let mut outgoing = Outgoing::new(stdin);
         let launch = ToWorker::Launch(Box::new(launch(request)));
@@ -313,6 +330,11 @@ struct Supervisor {
     child: Child,
     incoming: Incoming<ChildStdout>,
     observer: Arc<dyn SessionObserver>,
+    parts: Option<ModeParts>,
+    execution: ExecutionId,
+    /// What its tools ask for. It ends with this.
+    asked: JoinSet<(u64, Told)>,
+    taken_back: HashMap<u64, AbortHandle>,
 }
 
 impl Supervisor {
@@ -343,8 +365,18 @@ impl Supervisor {
             let frame = tokio::select! {
                 frame = self.incoming.next::<FromWorker>() => frame,
                 () = killed.cancelled() => break "it was killed".to_owned(),
+                Some(told) = self.asked.join_next() => {
+                    self.tell(told.ok(), &worker);
+                    continue;
+                }
             };
             match frame {
+                Ok(Some(FromWorker::Ask { number, ask })) => self.carry_out(number, ask),
+                Ok(Some(FromWorker::TakeBack { number })) => {
+                    if let Some(asked) = self.taken_back.remove(&number) {
+                        asked.abort();
+                    }
+                }
                 Ok(Some(FromWorker::Signal { signal })) => self.observer.signal(signal),
                 Ok(Some(FromWorker::ModeSet { error })) => {
                     let waiter = worker
@@ -376,6 +408,27 @@ impl Supervisor {
             None => End::failed(OutcomeCode::Internal, gone(&problem, status.ok())),
         };
         self.close(end).await
+    }
+
+    /// Does what a tool asks for, beside everything else.
+    fn carry_out(&mut self, number: u64, ask: Ask) {
+        let (parts, execution) = (self.parts.clone(), self.execution.clone());
+        let asked = self.asked.spawn(async move {
+            let told = asked::carry_out(parts.as_ref(), &execution, ask).await;
+            (number, told)
+        });
+        self.taken_back.insert(number, asked);
+    }
+
+    /// Answers a tool; nothing of what was taken back is answered.
+    fn tell(&mut self, told: Option<(u64, Told)>, worker: &Weak<Worker>) {
+        let Some((number, told)) = told else {
+            return;
+        };
+        self.taken_back.remove(&number);
+        if let Some(worker) = worker.upgrade() {
+            worker.send(ToWorker::Tell { number, told });
+        }
     }
 
     /// Puts on record how the execution ended whose worker is gone, unless that could do so itself.

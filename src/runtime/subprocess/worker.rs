@@ -1,26 +1,27 @@
 //! A worker: the process that carries one execution out.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+use super::asked::{Asking, Waiting};
 use super::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
 use crate::capability::Capability;
 use crate::runner::{JsonObject, Runner, SessionObserver, SessionSignal, Terms};
 use crate::runtime::backend::{Backend, BackendError, CreateRequest, Created, Instance};
 use crate::runtime::in_process::InProcess;
 use crate::runtime::mode::{Mode, ModeTools};
+use crate::runtime::modes::{Children, ModeParts, ModeToolset};
 use crate::telemetry::chain;
+use crate::tools::ToolNameError;
 
 /// Frames that wait to be sent. What becomes of an execution is a few of them for each prompt, and there is one
 /// prompt at a time.
 const FRAMES_MAX: usize = 256;
-
-/// Where the tools of a worker's modes come from.
-pub type WorkerTools = Arc<dyn ModeTools>;
 
 /// Why a worker ended before its execution did.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum WorkerError {
     /// Nobody is there any more to be told.
     #[error("cannot tell what became of the execution")]
     Write(#[source] io::Error),
+    /// The tools of its modes cannot be made.
+    #[error("cannot offer tools")]
+    Tools(#[from] ToolNameError),
     /// It was told nothing, or something else than to begin.
     #[error("the first frame does not begin an execution")]
     NoLaunch,
@@ -56,7 +60,7 @@ impl SessionObserver for Told {
 /// agent does.
 pub async fn work(
     runner: Runner,
-    tools: WorkerTools,
+    documents_dir: PathBuf,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) -> Result<(), WorkerError> {
@@ -67,9 +71,16 @@ pub async fn work(
         return Err(WorkerError::NoLaunch);
     };
     let (told, mut to_tell) = mpsc::channel(FRAMES_MAX);
+    let waiting = Arc::<Waiting>::default();
+    let asking = Arc::new(Asking::new(told.clone(), Arc::clone(&waiting)));
+    let tools = ModeToolset::new(&ModeParts {
+        children: Arc::clone(&asking) as Arc<dyn Children>,
+        settings: asking,
+        documents_dir,
+    })?;
     let backend = InProcess::new(runner.clone());
     let execution = launch.facts.execution_id.clone();
-    let created = create(&backend, *launch, &*tools, told.clone()).await;
+    let created = create(&backend, *launch, &tools, told.clone()).await;
     let Created {
         instance,
         started_at,
@@ -99,6 +110,10 @@ pub async fn work(
             frame = incoming.next(), if end.is_none() => {
                 let frame = frame.map_err(WorkerError::Read)?;
                 let frame = frame.ok_or(WorkerError::Abandoned)?;
+                if let ToWorker::Tell { number, told } = frame {
+                    waiting.answer(number, told);
+                    continue;
+                }
                 let mode = |mode: &str| Some(tools.surface(mode.parse().ok()?, &execution));
                 if let Some(answer) = obey(frame, &*instance, &backend, mode).await {
                     outgoing.send(&answer).await.map_err(WorkerError::Write)?;
@@ -179,6 +194,7 @@ async fn obey(
         }
         ToWorker::Finish { reason } => instance.finish(&reason),
         ToWorker::Interrupt => backend.interrupt(),
+        ToWorker::Tell { .. } => {}
     }
     None
 }

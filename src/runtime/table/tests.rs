@@ -250,7 +250,7 @@ fn an_end_is_final_and_its_first_text_stays() {
         assert_eq!(execution.error_message.as_deref(), Some("first"));
         assert!(table.begin_stop(id, "", None).is_err());
         assert!(table.enqueue(id, "b".to_owned()).is_err());
-        assert_eq!(table.progress(id).unwrap().borrow().is_over, true);
+        assert!(table.progress(id).unwrap().borrow().is_over);
         // It is let go when its time is over.
         assert!(matches!(table.look(id, later(59)), Seen::Known(_)));
         assert!(matches!(table.look(id, later(60)), Seen::Unknown));

@@ -16,6 +16,7 @@ use rmcp::service::{
 };
 use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, Service};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -23,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::catalog::{Catalog, Tools};
 use super::hidden::Hidden;
 use super::process::{Pipes, Process, status_words};
-use super::stdio::{Cause, Lines};
+use super::stdio::{Cause, Lent, Lines};
 use super::{http, reason};
 use crate::config::{McpEndpoint, McpServer, Secret};
 
@@ -70,7 +71,7 @@ impl Connection {
                 let (mut process, Pipes { stdin, stdout }) = started?;
                 let cause = Cause::default();
                 let lines = Lines::new(stdout, stdin, cause.clone());
-                match shake_hands(lines).await {
+                match shake_hands_over(lines).await {
                     Ok((service, changes)) => Ok(Self::new(service, changes, Some(process), cause)),
                     Err(error) => {
                         // A process that ended says more than that the connection did.
@@ -83,7 +84,7 @@ impl Connection {
             }
             McpEndpoint::Http { url, .. } => {
                 let transport = http::transport(url, origin.secret, origin.ca_certificates).await?;
-                let (service, changes) = shake_hands(transport)
+                let (service, changes) = shake_hands(transport, with_or_without_handshake())
                     .await
                     .map_err(|error| reason::of_start(&error))?;
                 Ok(Self::new(service, changes, None, Cause::default()))
@@ -217,10 +218,45 @@ impl ClientHandler for Client {
     }
 }
 
+/// A server that is agreed with, and whether its tools changed since.
+type Agreed = (RunningService<RoleClient, Client>, Arc<AtomicBool>);
+
+const WITHOUT_HANDSHAKE: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
 /// Asks for the version without a handshake first, since a server of that version knows no other.
+fn with_or_without_handshake() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![WITHOUT_HANDSHAKE],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+/// Agrees with a process, which may take as long to start as the caller waits. The library tries the handshake
+/// when the first question is not answered after a while. A server that does without and has started by then
+/// answers the question, refuses the handshake, and is asked again.
+async fn shake_hands_over<R, W>(lines: Lines<R, W>) -> Result<Agreed, ClientInitializeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (lent, returned) = Lent::new(lines);
+    let refused = match shake_hands(lent, with_or_without_handshake()).await {
+        Ok(agreed) => return Ok(agreed),
+        Err(refused) => refused,
+    };
+    match returned.take().filter(Lines::does_without_handshake) {
+        Some(lines) => {
+            let preferred_versions = vec![WITHOUT_HANDSHAKE];
+            shake_hands(lines, ClientLifecycleMode::Discover { preferred_versions }).await
+        }
+        None => Err(refused),
+    }
+}
+
 async fn shake_hands<T, E, A>(
     transport: T,
-) -> Result<(RunningService<RoleClient, Client>, Arc<AtomicBool>), ClientInitializeError>
+    lifecycle: ClientLifecycleMode,
+) -> Result<Agreed, ClientInitializeError>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -228,10 +264,6 @@ where
     let changes = Arc::new(AtomicBool::new(false));
     let client = Client {
         changes: Arc::clone(&changes),
-    };
-    let lifecycle = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
     let service = client.serve_with_lifecycle(transport, lifecycle).await?;
     Ok((service, changes))
@@ -314,49 +346,92 @@ async fn exit(process: &mut Option<Process>) -> Option<std::process::ExitStatus>
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
     use super::*;
 
-    /// Answers the first question after the second was asked, and that one then.
-    async fn start_late(stream: tokio::io::DuplexStream, first: fn(&Value) -> Value) {
-        let (read, mut write) = tokio::io::split(stream);
-        let mut lines = BufReader::new(read).lines();
-        let mut asked = Vec::new();
-        while asked.len() < 2 {
-            let line = lines.next_line().await.unwrap().unwrap();
-            asked.push(serde_json::from_str::<Value>(&line).unwrap());
-        }
-        let [discover, initialize] = &asked[..] else {
-            panic!("{asked:?}");
-        };
-        assert_eq!(discover["method"], "server/discover");
-        assert_eq!(initialize["method"], "initialize");
-        let second = json!({ "jsonrpc": "2.0", "id": initialize["id"], "result": {
-            "protocolVersion": initialize["params"]["protocolVersion"],
-            "capabilities": {},
-            "serverInfo": { "name": "late", "version": "0" },
-        } });
-        let answers = format!("{}\n{second}\n", first(&discover["id"]));
-        write.write_all(answers.as_bytes()).await.unwrap();
-        // Until the other side goes.
-        while let Ok(Some(_)) = lines.next_line().await {}
+    /// A server that says nothing until it was asked twice; the first question is given up by then.
+    struct Late {
+        does_without: bool,
+        answers_to: fn(&Value) -> Option<Value>,
     }
 
-    /// The first question is given up by then.
+    impl Late {
+        fn answer(&self, asked: &Value) -> Value {
+            let refusal = json!({ "code": -32601, "message": "no such method" });
+            let handshake = json!({
+                "protocolVersion": asked["params"]["protocolVersion"],
+                "capabilities": {},
+                "serverInfo": { "name": "late", "version": "0" },
+            });
+            let discovered = json!({
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {},
+                "resultType": "complete",
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "late", "version": "0" } },
+            });
+            let (key, value) = match (asked["method"].as_str(), self.does_without) {
+                (Some("server/discover"), true) => ("result", discovered),
+                (Some("initialize"), false) => ("result", handshake),
+                _ => ("error", refusal),
+            };
+            let mut answer = json!({ "jsonrpc": "2.0", key: value });
+            if let Some(id) = (self.answers_to)(&asked["id"]).filter(|_| key == "error") {
+                answer["id"] = id;
+            } else if key == "result" {
+                answer["id"] = asked["id"].clone();
+            }
+            answer
+        }
+
+        async fn serve(self, stream: DuplexStream) {
+            let (read, mut write) = tokio::io::split(stream);
+            let mut lines = BufReader::new(read).lines();
+            let mut unanswered = Vec::new();
+            let mut is_up = false;
+            while let Ok(Some(line)) = lines.next_line().await {
+                let asked: Value = serde_json::from_str(&line).unwrap();
+                if asked["id"].is_null() {
+                    continue;
+                }
+                unanswered.push(asked);
+                is_up = is_up || unanswered.len() == 2;
+                if !is_up {
+                    continue;
+                }
+                for asked in unanswered.drain(..) {
+                    let answer = format!("{}\n", self.answer(&asked));
+                    write.write_all(answer.as_bytes()).await.unwrap();
+                }
+            }
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_that_takes_long_to_start_is_heard_when_it_has() {
-        let with_id: fn(&Value) -> Value = |id| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } });
-        let without: fn(&Value) -> Value =
-            |_| json!({ "jsonrpc": "2.0", "error": { "code": -32601, "message": "no" } });
-        for first in [with_id, without] {
+        let by_number: fn(&Value) -> Option<Value> = |id| Some(id.clone());
+        let by_text: fn(&Value) -> Option<Value> = |id| Some(json!(id.to_string()));
+        let by_nothing: fn(&Value) -> Option<Value> = |_| None;
+        for (does_without, answers_to) in [
+            (false, by_number),
+            (false, by_text),
+            (false, by_nothing),
+            (true, by_number),
+        ] {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
-            tokio::spawn(start_late(theirs, first));
+            let late = Late {
+                does_without,
+                answers_to,
+            };
+            tokio::spawn(late.serve(theirs));
             let (read, write) = tokio::io::split(ours);
             let lines = Lines::new(read, write, Cause::default());
-            let (service, _) = shake_hands(lines).await.unwrap();
+            let (service, _) = shake_hands_over(lines).await.unwrap();
             let info = service.peer().peer_info().unwrap();
             assert_eq!(info.server_info.as_ref().unwrap().name, "late");
+            assert_eq!(info.protocol_version.has_initialize(), !does_without);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Messages as lines, to and from a process. What comes is a stranger's: it is bounded before it is
 //! parsed, and the first line that is no message ends the connection.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -51,6 +51,8 @@ pub(super) struct Lines<R, W> {
     probe: Option<RequestId>,
     /// The handshake was begun, whether that was answered or not.
     is_shaking_hands: bool,
+    /// The server said that it does, after the handshake was begun.
+    does_without: bool,
 }
 
 impl<R: AsyncRead, W> Lines<R, W> {
@@ -64,6 +66,7 @@ impl<R: AsyncRead, W> Lines<R, W> {
             cause,
             probe: None,
             is_shaking_hands: false,
+            does_without: false,
         }
     }
 }
@@ -74,7 +77,10 @@ impl<R, W> Lines<R, W> {
             return;
         };
         match &request.request {
-            ClientRequest::DiscoverRequest(_) => self.probe = Some(request.id.clone()),
+            ClientRequest::DiscoverRequest(_) => {
+                self.probe = Some(request.id.clone());
+                self.is_shaking_hands = false;
+            }
             ClientRequest::InitializeRequest(_) => self.is_shaking_hands = true,
             _ => {}
         }
@@ -90,7 +96,16 @@ impl<R, W> Lines<R, W> {
         };
         // Some servers answer to a number with its text, or to no number at all.
         let is_of = |probe: &mut RequestId| id.is_none_or(|id| id.to_string() == probe.to_string());
-        self.probe.take_if(is_of).is_some() && self.is_shaking_hands
+        let is_too_late = self.probe.take_if(is_of).is_some() && self.is_shaking_hands;
+        if is_too_late && matches!(message, JsonRpcMessage::Response(_)) {
+            self.does_without = true;
+        }
+        is_too_late
+    }
+
+    /// Whether the server said too late that it does without a handshake.
+    pub(super) fn does_without_handshake(&self) -> bool {
+        self.does_without
     }
 }
 
@@ -193,6 +208,75 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         drop(self.write.lock().await.take());
         Ok(())
+    }
+}
+
+/// Lines that are lent to a handshake, and can be had again when that has failed.
+pub(super) struct Lent<R, W> {
+    /// None once they were given back.
+    lines: Option<Lines<R, W>>,
+    back: Returned<R, W>,
+}
+
+/// Where lines are that were given back.
+pub(super) struct Returned<R, W>(Arc<std::sync::Mutex<Option<Lines<R, W>>>>);
+
+impl<R, W> Returned<R, W> {
+    fn place(&self) -> MutexGuard<'_, Option<Lines<R, W>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn take(&self) -> Option<Lines<R, W>> {
+        self.place().take()
+    }
+}
+
+impl<R, W> Lent<R, W> {
+    pub(super) fn new(lines: Lines<R, W>) -> (Self, Returned<R, W>) {
+        let place = Arc::default();
+        let lent = Self {
+            lines: Some(lines),
+            back: Returned(Arc::clone(&place)),
+        };
+        (lent, Returned(place))
+    }
+}
+
+impl<R, W> Drop for Lent<R, W> {
+    fn drop(&mut self) {
+        *self.back.place() = self.lines.take();
+    }
+}
+
+impl<R, W> Transport<RoleClient> for Lent<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let sending = self.lines.as_mut().map(|lines| lines.send(message));
+        async move {
+            match sending {
+                Some(sending) => sending.await,
+                None => Err(std::io::ErrorKind::NotConnected.into()),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.lines.as_mut()?.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        match &mut self.lines {
+            Some(lines) => lines.close().await,
+            None => Ok(()),
+        }
     }
 }
 

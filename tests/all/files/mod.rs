@@ -38,6 +38,8 @@ impl Place {
     fn new() -> Self {
         let home = Home::new(&[PROBE]);
         ask(&home, &["fs:ro:*=/ro", "fs:rw:*=/rw"]);
+        // Some guests make thousands of calls, which may take as long as they do.
+        home.configure("[limits]\ncpu_time_ms = 3_600_000\nwall_time_ms = 3_600_000\n");
         let folder = tempfile::tempdir().unwrap();
         let place = Self { home, folder };
         for dir in ["ro/sub", "rw/sub", "outside"] {

@@ -151,6 +151,8 @@ fn c41_a_result_that_does_not_fit_the_schema_reaches_nobody() {
 fn a_flood_of_log_lines_is_counted_and_dropped() {
     for verb in ["log_flood", "print_flood"] {
         let home = Home::new(&[PROBE]);
+        // No other limit is met, however slow the machine is.
+        home.configure("[limits]\ncpu_time_ms = 3_600_000\nwall_time_ms = 3_600_000\n");
         let crab_line = "🦀".repeat(3_000);
         let (document, exit) = probe(
             &home,

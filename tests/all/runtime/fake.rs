@@ -344,7 +344,7 @@ impl Play {
         self.record(SessionStatus::new(SessionPhase::Finishing));
         let mut end = self.stopped();
         if never_ends {
-            tokio::time::sleep(self.grace).await;
+            after(self.grace).await;
             end.teardown_error = Some("the agent did not finish".to_owned());
         }
         end
@@ -424,7 +424,7 @@ impl Play {
                 () = cancelled.cancelled() => break,
             }
         }
-        tokio::time::sleep(self.grace).await;
+        after(self.grace).await;
     }
 
     /// Tells once more how an earlier turn ended, as a backend might that is late.
@@ -473,4 +473,10 @@ impl Play {
         // The facts of an execution are those of its first event.
         assert_eq!(self.facts.execution_id.run_id(), self.recorder.run_id());
     }
+}
+
+/// Waits for a time in which nothing happens.
+async fn after(time: Duration) {
+    let nothing = tokio::time::timeout(time, std::future::pending::<()>());
+    nothing.await.unwrap_err();
 }

@@ -125,20 +125,7 @@ pub(super) async fn what_is_refused_leaves_nothing_behind(rig: &Rig) {
         };
         assert!(launch(unknown).await.is_err(), "{agent:?}");
     }
-    for path in ["relative", "/no/such/folder"] {
-        let unusable = LaunchSpec {
-            workspace: WorkspaceRef {
-                path: path.to_owned(),
-                ..WorkspaceRef::default()
-            },
-            ..spec()
-        };
-        let refused = launch(unusable).await;
-        assert!(
-            matches!(refused, Err(RuntimeError::Workspace(_))),
-            "{refused:?}"
-        );
-    }
+    unusable_folders_are_refused(rig).await;
     for id in ["a/b", "..", ".", "a\\b"] {
         let named = rig.spec_with(&json!({"launch_request": {"session_id": id}}));
         let refused = launch(named).await;
@@ -163,6 +150,23 @@ pub(super) async fn what_is_refused_leaves_nothing_behind(rig: &Rig) {
         .list_executions(ExecutionFilter::default())
         .await;
     assert!(listed.unwrap().executions.is_empty());
+}
+
+async fn unusable_folders_are_refused(rig: &Rig) {
+    for path in ["relative", "/no/such/folder"] {
+        let unusable = LaunchSpec {
+            workspace: WorkspaceRef {
+                path: path.to_owned(),
+                ..WorkspaceRef::default()
+            },
+            ..rig.spec()
+        };
+        let refused = in_time(rig.runtime().launch(unusable)).await;
+        assert!(
+            matches!(refused, Err(RuntimeError::Workspace(_))),
+            "{refused:?}"
+        );
+    }
 }
 
 pub(super) async fn a_caller_who_goes_away_leaves_no_execution(rig: &Rig) {

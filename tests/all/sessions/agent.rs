@@ -16,8 +16,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::harness::Home;
 use crate::resume::library::{Parts, runner_in};
 
-/// Short, so that a turn that has to be interrupted is.
-const GRACE: Duration = Duration::from_millis(100);
+/// What an agent that listens needs on no machine.
+const GRACE: Duration = Duration::from_secs(60);
+/// For one that does not, so that it is interrupted soon.
+const GRACE_SHORT: Duration = Duration::from_millis(100);
 /// How long anything may take, on a machine that does much else.
 const EVENTUALLY_MAX: Duration = Duration::from_secs(60);
 
@@ -34,6 +36,7 @@ impl SessionObserver for Told {
 pub(super) struct Agents {
     pub(super) home: Home,
     agent: &'static str,
+    grace: Duration,
 }
 
 /// An execution that goes on.
@@ -55,7 +58,19 @@ impl Agents {
         home.configure(&format!(
             "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\", \"llm:local/*\", \"tool:*\"]\n{more}\n"
         ));
-        Self { home, agent }
+        Self {
+            home,
+            agent,
+            grace: GRACE,
+        }
+    }
+
+    /// Interrupts soon what does not end by itself.
+    pub(super) fn with_short_grace(self) -> Self {
+        Self {
+            grace: GRACE_SHORT,
+            ..self
+        }
     }
 
     pub(super) fn runner(&self, parts: Parts) -> Runner {
@@ -72,7 +87,7 @@ impl Agents {
     /// Launches the agent.
     pub(super) async fn launched(&self, runner: &Runner, metadata: &Value) -> Live {
         let run_id = RunId::generate();
-        let (session, signals) = session(&run_id, 1);
+        let (session, signals) = self.session(&run_id, 1);
         let metadata = JsonObject::parse(metadata.to_string()).unwrap();
         let mut options = StartOptions::new(self.agent, metadata);
         options.run_id = Some(run_id.clone());
@@ -89,7 +104,7 @@ impl Agents {
 
     /// Takes the ledger of an execution up.
     pub(super) async fn taken_up(&self, runner: &Runner, run_id: &RunId, part: u32) -> Live {
-        let (session, signals) = session(run_id, part);
+        let (session, signals) = self.session(run_id, part);
         let options = ResumeOptions {
             session: Some(session.clone()),
             ..ResumeOptions::default()
@@ -119,6 +134,32 @@ impl Agents {
             .collect()
     }
 
+    fn session(&self, run_id: &RunId, part: u32) -> (Session, UnboundedReceiver<SessionSignal>) {
+        let (told, signals) = unbounded_channel();
+        let session = Session::new(SessionOptions {
+            facts: SessionFacts {
+                execution_id: ExecutionId::new(run_id, part).unwrap(),
+                session_id: "s1".to_owned(),
+                task_id: None,
+                agent_profile_id: "probe-agent".to_owned(),
+                executor_id: "test".to_owned(),
+                workspace_path: None,
+                repository_id: None,
+                is_ephemeral: false,
+                mcp_mode: "task".to_owned(),
+                parent_execution_id: None,
+                metadata: Json::parse("{}").unwrap(),
+            },
+            surface: ToolSurface {
+                mode: "task".to_owned(),
+                ..ToolSurface::default()
+            },
+            grace: self.grace,
+            observer: Arc::new(Told(told)),
+        });
+        (session, signals)
+    }
+
     #[track_caller]
     pub(super) fn verifies(&self, run_id: &RunId) {
         let verified = self.home.skillrun(&["runs", "verify", run_id.as_str()]);
@@ -130,32 +171,6 @@ impl Agents {
         let replayed = self.home.skillrun(&["runs", "replay", run_id.as_str()]);
         assert_eq!(replayed.exit, Some(0), "{replayed:?}");
     }
-}
-
-fn session(run_id: &RunId, part: u32) -> (Session, UnboundedReceiver<SessionSignal>) {
-    let (told, signals) = unbounded_channel();
-    let session = Session::new(SessionOptions {
-        facts: SessionFacts {
-            execution_id: ExecutionId::new(run_id, part).unwrap(),
-            session_id: "s1".to_owned(),
-            task_id: None,
-            agent_profile_id: "probe-agent".to_owned(),
-            executor_id: "test".to_owned(),
-            workspace_path: None,
-            repository_id: None,
-            is_ephemeral: false,
-            mcp_mode: "task".to_owned(),
-            parent_execution_id: None,
-            metadata: Json::parse("{}").unwrap(),
-        },
-        surface: ToolSurface {
-            mode: "task".to_owned(),
-            ..ToolSurface::default()
-        },
-        grace: GRACE,
-        observer: Arc::new(Told(told)),
-    });
-    (session, signals)
 }
 
 impl Live {

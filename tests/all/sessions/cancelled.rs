@@ -36,20 +36,15 @@ async fn a_cancelled_turn_ends_by_itself_when_the_agent_listens() {
 /// For the agent it never was, and later turns are told the same when the ledger is done again.
 #[tokio::test]
 async fn a_cancelled_turn_that_computes_is_undone() {
-    let agents = Agents::new("");
+    let agents = Agents::new("").with_short_grace();
     let runner = agents.runner(gated(&Arc::new(Semaphore::new(8))));
     let mut live = agents.launch(&runner, &plain()).await;
     live.turn("remember x\ntool a__wait {}\nrandom\nnow").await;
     let spins = "remember lost\necho lost\ntool a__wait {}\nspin";
     let generation = live.begin(spins).await;
-    let said = || {
-        agents
-            .said(&live.run_id)
-            .iter()
-            .any(|said| said == "lost")
-            .then_some(())
-    };
-    eventually("a word", said).await;
+    // A call would still hear of it.
+    let answered = || (agents.payloads(&live.run_id, "tool_result").len() == 2).then_some(());
+    eventually("the answer to its call", answered).await;
     live.session.cancel_turn(generation);
     let turn = live.ready().await;
     assert_eq!((turn.stop_reason, turn.undone), (TurnStop::Cancelled, true));

@@ -206,6 +206,7 @@ async fn is_cancelled(agents: &Agents) {
     assert_eq!(model.conversation(), expected);
     live.finish("done").await.unwrap_err();
     agents.verifies(&run_id);
+    agents.replays(&run_id);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::resume::library::{Parts, eventually, gated};
 
 #[tokio::test]
 async fn c49_an_execution_that_was_interrupted_between_turns_goes_on_where_it_was() {
-    let agents = Agents::new("");
+    let agents = Agents::new("").with_short_grace();
     let runner = agents.runner(Parts::default());
     let mut live = agents.launch(&runner, &json!({"start": "ok"})).await;
     live.turn("remember x\nrandom\nnow").await;

@@ -131,11 +131,11 @@ async fn an_agent_that_refuses_to_start_has_failed() {
 /// The time of a turn is its own: one that takes too long ends the execution, many short ones do not.
 #[tokio::test]
 async fn a_turn_has_the_wall_time_of_a_run() {
-    let agents = Agents::new("[limits]\nwall_time_ms = 1500\n");
+    let agents = Agents::new("[limits]\nwall_time_ms = 4000\n");
     let runner = agents.runner(Parts::default());
     let mut live = agents.launch(&runner, &plain()).await;
-    for _ in 0..4 {
-        live.turn("sleep 600").await;
+    for _ in 0..3 {
+        live.turn("sleep 1500").await;
     }
     live.begin("sleep 60000").await;
     let error = live.end().await.unwrap_err();
@@ -166,6 +166,7 @@ async fn what_an_agent_says_when_it_finishes_is_on_record_and_a_late_prompt_is_r
     assert!(session.prompt(1, "echo late".to_owned()).is_err());
     assert_eq!(agents.said(&run_id), ["bye"]);
     agents.replays(&run_id);
+    let agents = agents.with_short_grace();
     for finish in ["spin", "trap"] {
         let live = agents.launch(&runner, &json!({"finish": finish})).await;
         let (run_id, session) = (live.run_id.clone(), live.session.clone());

@@ -103,7 +103,7 @@ async fn the_reference_server_is_spoken_to_over_http() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_package_is_spoken_to() {
     let command = json!([python(), script("friendly.py")]);
-    let config = format!("[mcp_servers.py]\ncommand = {command}\ntimeout_ms = 3000");
+    let config = format!("[mcp_servers.py]\ncommand = {command}\ntimeout_ms = 10_000");
     let bench = Bench::new(&config);
     let names = bench.names("py__*").await;
     assert_eq!(names, ["py__add", "py__fail", "py__wait"]);
@@ -113,7 +113,7 @@ async fn the_python_package_is_spoken_to() {
     assert_eq!(wait.definition().effect, Effect::Write);
 
     let late = wait.call(r#"{"seconds": 600}"#).await;
-    assert_eq!(late, Err(ToolError::TimedOut { timeout_ms: 3000 }));
+    assert_eq!(late, Err(ToolError::TimedOut { timeout_ms: 10_000 }));
     let sum = add.call(r#"{"a": 2, "b": 3}"#).await.unwrap();
     assert!(sum.content.contains("\"5\""), "{sum:?}");
     let failed = bench.call("py__fail", json!({})).await.unwrap();
