@@ -42,7 +42,7 @@ async fn what_tools_did_is_not_done_twice() {
             let line: Value = serde_json::from_str(line).unwrap();
             line["type"] == kind
         };
-        lines.iter().position(&is_it).unwrap()
+        lines.iter().position(is_it).unwrap()
     };
     let (first, last) = (at("prompt") + 1, at("turn_completed"));
     assert!(last - first >= 12, "{whole}");
