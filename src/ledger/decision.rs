@@ -203,6 +203,11 @@ impl Store {
             }
             match event {
                 _ if record.origin != Origin::Host => {}
+                Event::TurnCompleted(turn) if turn.undone => {
+                    // Nobody asks any more.
+                    let of_turn = format!("{ID_PREFIX}{}.", turn.generation);
+                    gates.retain(|gate| !gate.approval_id.starts_with(&of_turn));
+                }
                 event @ Event::ApprovalRequest(_) => {
                     // Nobody decides about a part: what stands beside the ledger is shown as well.
                     let Event::ApprovalRequest(request) = self.whole(run_id, event)? else {

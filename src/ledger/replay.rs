@@ -193,8 +193,9 @@ impl RecordIndex {
                 }
             }
             Event::LlmChunk(chunk) => {
-                if let Some(id) = &chunk.call_id {
-                    self.known(id, place).pieces.push(place);
+                let call = chunk.call_id.as_ref();
+                if let Some(call) = call.and_then(|id| self.calls.get_mut(&**id)) {
+                    call.pieces.push(place);
                 }
             }
             Event::HttpCall(call) => self.call(&call.call_id, place),
@@ -273,8 +274,11 @@ impl RecordIndex {
         };
     }
 
+    /// An answer that comes after its turn was undone is none.
     fn result(&mut self, id: &str, place: Place) {
-        self.known(id, place).result = Some(place);
+        if let Some(call) = self.calls.get_mut(id) {
+            call.result = Some(place);
+        }
     }
 
     /// A prompt is what the guest is told when it asks for the next one.

@@ -72,6 +72,8 @@ pub(super) struct Replay {
     cursor: Mutex<Cursor>,
     /// Wakes who waits for the guest to come further.
     moved: Notify,
+    /// The newest part on record is the one that goes on: another instance takes the place of its first.
+    is_remade: bool,
 }
 
 #[derive(Debug)]
@@ -122,7 +124,22 @@ impl Replay {
             beyond,
             cursor: Mutex::new(cursor),
             moved: Notify::new(),
+            is_remade: false,
         }
+    }
+
+    /// The same for another instance in the part that goes on, of which this is the record so far.
+    pub(super) fn remade(self) -> Self {
+        Self {
+            is_remade: true,
+            ..self
+        }
+    }
+
+    /// The number of the part that goes on when all of the record was done again.
+    pub(super) fn next_part(&self) -> u64 {
+        let parts = u64::try_from(self.recorded.parts().len()).unwrap_or(u64::MAX);
+        parts.saturating_add(u64::from(!self.is_remade))
     }
 
     pub(super) fn recorded(&self) -> &Recorded {

@@ -233,7 +233,8 @@ impl Runner {
             origin,
             seed,
         } = self.take_up(run_id, &options).await?;
-        let again = || Opened::again(recorder.clone(), inner.ends(work.clone()));
+        let is_execution = options.session.is_some();
+        let again = || Opened::again(recorder.clone(), is_execution, inner.ends(work.clone()));
         // A new ledger of which nothing comes has an end, so that it is not carried on later.
         let copied = options.from_node.is_some().then(again);
         let run_id = recorder.run_id();

@@ -14,6 +14,7 @@ use super::protected;
 use super::replay::{Beyond, Replay};
 use super::session::{Life, Lived, Session};
 use super::tool_result::{ContentBlock, ToolCallResult};
+use crate::call::Usage;
 use crate::capability::{Capability, Grant, GrantSource, Policy};
 use crate::clock::Clock;
 use crate::config::{Admission, Approvals, Config, Grants, Loading};
@@ -266,12 +267,12 @@ impl SkillExecutor {
         program: &Program,
         metadata: &str,
     ) -> Result<ToolCallResult, ExecutorError> {
-        let recording = (!cx.is_record_only()).then(|| session.record_in(cx.recorder().clone()));
         let first = cx.replay().map(|replay| replay.recorded().started());
         let first = first.and_then(|started| started.ok()?.0.session);
         let facts = first.as_deref().unwrap_or_else(|| session.facts());
         let context = Session::context(facts, metadata);
         let (mut cx, mut is_remade) = (cx.clone(), false);
+        let mut undone = Usage::default();
         loop {
             let journal = self.journal(&cx, &skill.name, skill);
             let guest = program.open_session(self.call(&cx, &journal)).await;
@@ -289,17 +290,27 @@ impl SkillExecutor {
             };
             match lived {
                 Ok(Lived::Undone) => {
+                    add(&mut undone, &journal.turn_usage());
                     cx = remade(&cx).await?;
+                    // It was paid for, though the record that is done again does not have it.
+                    let _the_next_question_is_refused = cx.budget().spend_on_models(&undone);
                     is_remade = true;
                 }
+                Ok(Lived::Interrupted) => return Ok(ToolCallResult::json(Json::default())),
                 lived => {
-                    drop(recording);
                     check_over(&journal, &lived);
                     return Ok(lived.map(|_| ToolCallResult::json(Json::default()))?);
                 }
             }
         }
     }
+}
+
+/// Adds what models took to what they took before.
+fn add(sum: &mut Usage, usage: &Usage) {
+    sum.input_tokens = sum.input_tokens.saturating_add(usage.input_tokens);
+    sum.output_tokens = sum.output_tokens.saturating_add(usage.output_tokens);
+    sum.cost_usd += usage.cost_usd;
 }
 
 /// The same run, to be done again from what is on record by now.
@@ -317,7 +328,7 @@ async fn remade(cx: &RunContext) -> Result<RunContext, ExecutorError> {
     };
     let retry_ambiguous = cx.replay().is_some_and(Replay::retry_ambiguous);
     let beyond = Beyond::GoOn { retry_ambiguous };
-    Ok(cx.remade(Replay::new(recorded, beyond)))
+    Ok(cx.remade(Replay::new(recorded, beyond).remade()))
 }
 
 /// Why no skill of that name can be run.

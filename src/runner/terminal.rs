@@ -22,6 +22,9 @@ use crate::ledger::{
 };
 use crate::outcome::OutcomeCode;
 
+/// Why an execution was stopped of which nobody said why.
+const CANCELLED: &str = "cancelled";
+
 /// How the work of a run ended.
 pub(super) enum Ended {
     Answered(ToolCallResult),
@@ -112,9 +115,8 @@ impl Terminal {
     /// Says of the execution that the run is why it was stopped, or with which status its agent ended itself. One
     /// that was stopped can be taken up again.
     pub(super) fn of_execution(&mut self, stop_reason: Option<String>, exit_code: Option<i32>) {
-        if self.completed.status == RunStatus::Cancelled
-            && let Some(reason) = stop_reason
-        {
+        if self.completed.status == RunStatus::Cancelled {
+            let reason = stop_reason.unwrap_or_else(|| CANCELLED.to_owned());
             self.completed.status = RunStatus::Interrupted;
             self.completed.stop_reason = Some(reason.into());
         }
@@ -237,6 +239,8 @@ fn cut(text: &str) -> &str {
 /// happened because the process shuts down.
 pub(super) struct Opened {
     recorder: Option<Recorder>,
+    /// It is that of an agent.
+    is_execution: bool,
     ends: Ends,
 }
 
@@ -259,12 +263,14 @@ impl Opened {
         started: RunStarted,
         ends: Ends,
     ) -> Result<(Self, Recorder, Appended), StoreError> {
+        let is_execution = started.session.is_some();
         let create = {
             let store = store.clone();
             async move {
                 let (recorder, appended) = store.create(run_id, started).await?;
                 let opened = Self {
                     recorder: Some(recorder.clone()),
+                    is_execution,
                     ends,
                 };
                 Ok((opened, recorder, appended))
@@ -280,9 +286,10 @@ impl Opened {
     }
 
     /// Goes on with a ledger that was taken up and has its `run_resumed`.
-    pub(super) fn again(recorder: Recorder, ends: Ends) -> Self {
+    pub(super) fn again(recorder: Recorder, is_execution: bool, ends: Ends) -> Self {
         Self {
             recorder: Some(recorder),
+            is_execution,
             ends,
         }
     }
@@ -317,7 +324,10 @@ impl Drop for Opened {
         } else {
             Ended::Cancelled
         };
-        let terminal = Terminal::of(recorder.run_id(), ended, &Policy::default(), 0, 0);
+        let mut terminal = Terminal::of(recorder.run_id(), ended, &Policy::default(), 0, 0);
+        if self.is_execution {
+            terminal.of_execution(None, None);
+        }
         self.ends.counters.ended(&terminal.completed);
         let closing = Closing {
             recorder,

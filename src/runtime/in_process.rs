@@ -162,7 +162,9 @@ impl Instance for InProcessInstance {
             .collect();
         let tools = surface.tools.list(&patterns).await.tools;
         let names = tools.iter().map(|tool| tool.definition().name.clone());
-        Ok(self.session.set_surface(surface, names.collect())?)
+        Ok(self
+            .session
+            .set_surface(surface, names.collect(), cx.recorder())?)
     }
 
     fn finish(&self, reason: &str) {

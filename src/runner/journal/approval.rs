@@ -146,7 +146,12 @@ impl Journal {
         let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
         let component = self.cx.profile().component_digest.as_deref();
         let run_id = self.cx.run_id();
-        let binding = decision_binding(run_id, component, &question.prompt, payload.as_str());
+        let mut bound = payload.as_str().to_owned();
+        for option in &options {
+            // What is chosen from is a part of what is decided.
+            bound.extend(["\n", &option.id, "\t", &option.label]);
+        }
+        let binding = decision_binding(run_id, component, &question.prompt, &bound);
         let request = ledger::ApprovalRequest {
             approval_id: id.call_id.clone(),
             node_id: Some(id.node_id.clone()),

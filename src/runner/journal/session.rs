@@ -141,7 +141,8 @@ impl Journal {
     /// Lets a turn begin that has its prompt on record: its calls are counted, and its time runs, from here.
     pub(in crate::runner) fn begin_turn(&self, generation: u64, at: Timestamp) {
         self.calls.begin_turn(generation);
-        self.time.begin_turn(at);
+        let (_, (part, _)) = self.part();
+        self.time.begin_turn(at, part);
         self.cx.budget().begin_turn();
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         turn.usage = Usage::default();
@@ -194,7 +195,11 @@ impl Journal {
 
     /// Puts it on record that the agent finishes.
     pub(in crate::runner) fn begin_finish(&self) -> Result<(), RecordRefused> {
-        self.calls.begin_turn(FINISH_GENERATION);
+        let (_, (part, _)) = self.part();
+        // Each part may end in another way, and nothing of that is the next one's.
+        self.calls
+            .begin_turn(FINISH_GENERATION.saturating_sub(part));
+        self.cx.budget().begin_turn();
         if self.is_record_only() {
             return Ok(());
         }

@@ -81,9 +81,10 @@ impl Time {
     }
 
     /// Lets a turn of an execution begin: what it may take is counted from that time.
-    pub(super) fn begin_turn(&self, at: Timestamp) {
+    pub(super) fn begin_turn(&self, at: Timestamp, part: u64) {
         self.fix(at);
         let mut state = self.state();
+        state.part = part;
         state.began_at = at;
         state.paused = Duration::ZERO;
         state.looks = 0;
@@ -131,10 +132,7 @@ impl Journal {
         match self.cx.replay() {
             None => (own, (1, self.time.base)),
             Some(replay) if replay.is_over_and_open() => {
-                let parts = replay.recorded().parts();
-                let number = u64::try_from(parts.len()).unwrap_or(u64::MAX);
-                // It was resumed after those on record.
-                (own, (number.saturating_add(1), self.cx.began_at()))
+                (own, (replay.next_part(), self.cx.began_at()))
             }
             Some(replay) => match replay.part() {
                 Some((number, part)) => {

@@ -16,6 +16,8 @@ use crate::telemetry::chain;
 pub(in crate::runner) enum Lived {
     /// The execution has ended: it was told to, or the agent ended itself.
     Ended,
+    /// It was told to end, and its agent was interrupted, perhaps in the middle of its record.
+    Interrupted,
     /// A turn had to be interrupted. The execution goes on with another instance, for which the turn never
     /// was.
     Undone,
@@ -75,7 +77,7 @@ impl Life<'_> {
         match started {
             Called::Returned(started) => started?,
             Called::Exited => return self.end(guest),
-            Called::Interrupted => return Ok(Lived::Ended),
+            Called::Interrupted => return Ok(Lived::Interrupted),
         }
         let mut phase = match self.is_remade {
             true => SessionPhase::Ready,
@@ -90,8 +92,15 @@ impl Life<'_> {
             match self.turn(&mut guest, turn).await? {
                 Called::Returned(_) => {}
                 Called::Exited => return self.end(guest),
-                Called::Interrupted if finishing.is_cancelled() => return Ok(Lived::Ended),
-                Called::Interrupted => return Ok(Lived::Undone),
+                Called::Interrupted => {
+                    // What it still asked for is given up before it is on record that it never was.
+                    drop(guest);
+                    self.undo(generation)?;
+                    return Ok(match finishing.is_cancelled() {
+                        true => Lived::Interrupted,
+                        false => Lived::Undone,
+                    });
+                }
             }
         }
         self.finish(guest).await
@@ -164,39 +173,53 @@ impl Life<'_> {
         journal.begin_turn(turn.generation, turn.at);
         let called = self.bounded(guest.prompt(&turn.text), &cancellation).await;
         let is_cancelled = cancellation.is_cancelled();
-        let (stop_reason, error, undone) = match called? {
+        let (stop_reason, error) = match called? {
             Called::Exited => return Ok(Called::Exited),
-            Called::Interrupted => (TurnStop::Cancelled, None, true),
-            Called::Returned(_) if is_cancelled => (TurnStop::Cancelled, None, false),
-            Called::Returned(Ok(stop)) => (stop, None, false),
-            Called::Returned(Err(failure)) => (TurnStop::Error, Some(failure.message), false),
+            Called::Interrupted => return Ok(Called::Interrupted),
+            Called::Returned(_) if is_cancelled => (TurnStop::Cancelled, None),
+            Called::Returned(Ok(stop)) => (stop, None),
+            Called::Returned(Err(failure)) => (TurnStop::Error, Some(failure.message)),
         };
-        let completed = TurnCompleted {
+        self.end_turn(TurnCompleted {
             generation: turn.generation,
             stop_reason,
             error: error.map(Into::into),
-            undone,
+            undone: false,
             usage: journal.turn_usage(),
             duration_micros: journal.turn_micros(),
-        };
-        let recorded = journal.end_turn(&completed).map_err(unrecorded)?;
+        })?;
+        Ok(Called::Returned(Ok(())))
+    }
+
+    /// The end of a turn that had to be interrupted.
+    fn undo(&self, generation: u64) -> Result<(), Failure> {
+        self.end_turn(TurnCompleted {
+            generation,
+            stop_reason: TurnStop::Cancelled,
+            error: None,
+            undone: true,
+            usage: self.journal.turn_usage(),
+            duration_micros: self.journal.turn_micros(),
+        })
+    }
+
+    /// Puts the end of a turn on record, unless it is there, and tells of it.
+    fn end_turn(&self, completed: TurnCompleted) -> Result<(), Failure> {
+        let recorded = self.journal.end_turn(&completed).map_err(unrecorded)?;
         if let Some(seq) = recorded {
-            session.end_turn();
-            session.signal(SessionSignal::TurnEnded {
+            self.session.end_turn();
+            self.session.signal(SessionSignal::TurnEnded {
                 turn: TurnEnd {
-                    generation: turn.generation,
-                    stop_reason,
+                    generation: completed.generation,
+                    stop_reason: completed.stop_reason,
                     error: completed.error.map(|error| error.as_str().to_owned()),
-                    undone,
+                    undone: completed.undone,
                     usage: completed.usage,
                 },
                 seq,
             });
         }
-        Ok(match undone {
-            true => Called::Interrupted,
-            false => Called::Returned(Ok(())),
-        })
+        Ok(())
     }
 
     /// Lets the agent finish, within the grace. Whatever goes wrong in that is told, and changes nothing.

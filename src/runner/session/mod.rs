@@ -142,8 +142,6 @@ struct State {
     exit_code: Option<i32>,
     /// What went wrong when it was told to end.
     teardown_error: Option<String>,
-    /// Where it is recorded that its tools change, once it has begun and until it ended.
-    recorder: Option<Recorder>,
 }
 
 /// A prompt cannot be sent.
@@ -248,14 +246,13 @@ impl Session {
         &self,
         surface: ToolSurface,
         callable: Vec<String>,
+        recorder: &Recorder,
     ) -> Result<(), RecordError> {
         let mut state = self.state();
         if state.surface.mode == surface.mode {
             return Ok(());
         }
-        if let Some(recorder) = &state.recorder {
-            record_surface(recorder, &surface.mode, callable)?;
-        }
+        record_surface(recorder, &surface.mode, callable)?;
         state.surface = surface;
         Ok(())
     }
@@ -329,12 +326,6 @@ impl Session {
         self.state().exit_code = Some(status);
     }
 
-    /// Lets changes of the tools be recorded there, until what this gives is dropped.
-    pub(super) fn record_in(&self, recorder: Recorder) -> Recording {
-        self.state().recorder = Some(recorder);
-        Recording(self.clone())
-    }
-
     /// An execution that is done again from its record alone, of which nobody is told anything.
     pub(super) fn of_record(facts: SessionFacts, stopped: Option<String>) -> Self {
         struct Nobody;
@@ -351,15 +342,6 @@ impl Session {
             session.finish(&reason);
         }
         session
-    }
-}
-
-/// An execution whose changes are recorded.
-pub(super) struct Recording(Session);
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        self.0.state().recorder = None;
     }
 }
 

@@ -127,7 +127,10 @@ impl RuntimeChildren {
         let mut events = runtime.subscribe_events(child, None).await?;
         let mut text = String::new();
         while let Some(event) = events.next().await? {
-            if event.prompt_generation != generation {
+            if event.prompt_generation > generation {
+                break;
+            }
+            if event.prompt_generation < generation {
                 continue;
             }
             match event.kind {
@@ -189,7 +192,11 @@ impl Children for RuntimeChildren {
             return Err(RuntimeError::not_found(child).into());
         }
         let turn = runtime.resume(child, text).await?;
-        let (text, is_truncated) = Self::answer(&*runtime, child, turn.generation).await?;
+        // Of a turn that was undone nothing may be on record, not even its beginning.
+        let (text, is_truncated) = match turn.undone {
+            true => (String::new(), false),
+            false => Self::answer(&*runtime, child, turn.generation).await?,
+        };
         Ok(ChildTurn {
             generation: turn.generation,
             stop_reason: turn.stop_reason,

@@ -11,11 +11,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -66,11 +68,15 @@ pub struct Subprocess {
 
 /// The workers that there are.
 #[derive(Default)]
-struct Live(Mutex<HashMap<RunId, Weak<Worker>>>);
+struct Live {
+    workers: Mutex<HashMap<RunId, Weak<Worker>>>,
+    /// All of them are to end as interrupted, also those that come later.
+    is_interrupted: AtomicBool,
+}
 
 impl Live {
     fn workers(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Worker>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,7 +149,7 @@ impl Backend for Subprocess {
         let mut supervisor = Supervisor {
             runner: self.runner.clone(),
             run_id: request.run_id.clone(),
-            child,
+            child: Some(child),
             incoming: Incoming::new(stdout),
             observer: Arc::clone(&request.observer),
             parts: self.parts.clone(),
@@ -175,6 +181,10 @@ impl Backend for Subprocess {
         let mut workers = self.live.workers();
         workers.insert(worker.run_id.clone(), Arc::downgrade(&worker));
         drop(workers);
+        // After that it is found by whoever interrupts all; before, it has to look itself.
+        if self.live.is_interrupted.load(Ordering::Acquire) {
+            worker.send(ToWorker::Interrupt);
+        }
         tokio::spawn(send(outgoing, to_send, worker.killed.clone()));
         let (ended, end) = oneshot::channel();
         let (killed, state) = (worker.killed.clone(), Arc::downgrade(&worker));
@@ -198,6 +208,7 @@ impl Backend for Subprocess {
     }
 
     fn interrupt(&self) {
+        self.live.is_interrupted.store(true, Ordering::Release);
         let workers: Vec<_> = self
             .live
             .workers()
@@ -277,7 +288,14 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.killed.cancel();
-        self.live.workers().remove(&self.run_id);
+        let mut workers = self.live.workers();
+        // A later part of the same ledger may have taken its place.
+        if workers
+            .get(&self.run_id)
+            .is_some_and(|worker| worker.strong_count() == 0)
+        {
+            workers.remove(&self.run_id);
+        }
     }
 }
 
@@ -327,7 +345,8 @@ impl Instance for Worker {
 struct Supervisor {
     runner: Runner,
     run_id: RunId,
-    child: Child,
+    /// None when it is gone and its ledger has an end.
+    child: Option<Child>,
     incoming: Incoming<ChildStdout>,
     observer: Arc<dyn SessionObserver>,
     parts: Option<ModeParts>,
@@ -346,11 +365,15 @@ impl Supervisor {
                 code,
                 message,
                 hint,
-            })) => Err(BackendError::Refused {
-                code,
-                message,
-                hint,
-            }),
+            })) => {
+                // It has begun nothing, and ends by itself.
+                self.child = None;
+                Err(BackendError::Refused {
+                    code,
+                    message,
+                    hint,
+                })
+            }
             Ok(Some(_)) => Err(Subprocess::unavailable("the worker did not begin")),
             Ok(None) => Err(Subprocess::unavailable("the worker ended before it began")),
             Err(error) => Err(Subprocess::unavailable(format!(
@@ -386,7 +409,9 @@ impl Supervisor {
                     let _answered = waiter.map(|waiter| waiter.send(error.map_or(Ok(()), Err)));
                 }
                 Ok(Some(FromWorker::Ended { end })) => {
-                    let _left = tokio::time::timeout(ANSWER_TIMEOUT, self.child.wait()).await;
+                    if let Some(mut child) = self.child.take() {
+                        let _left = tokio::time::timeout(ANSWER_TIMEOUT, child.wait()).await;
+                    }
                     return end;
                 }
                 Ok(Some(FromWorker::Started { .. } | FromWorker::Refused { .. })) => {
@@ -400,12 +425,13 @@ impl Supervisor {
             .upgrade()
             .and_then(|worker| worker.state().reason.clone());
         let is_killed = killed.is_cancelled();
-        // A worker that has ended by itself is not there to be killed.
-        let _ended_by_itself = self.child.start_kill();
-        let status = self.child.wait().await;
+        let status = match self.child.take() {
+            Some(child) => killed_now(child).await,
+            None => None,
+        };
         let end = match reason.filter(|_| is_killed) {
             Some(reason) => End::stopped(OutcomeCode::Cancelled, reason),
-            None => End::failed(OutcomeCode::Internal, gone(&problem, status.ok())),
+            None => End::failed(OutcomeCode::Internal, gone(&problem, status)),
         };
         self.close(end).await
     }
@@ -456,6 +482,34 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// A worker that nobody supervises any more, because its launch was given up, is killed, and its ledger, if it has
+/// begun one, gets an end after which it can be taken up.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let (Some(child), Ok(runtime)) = (self.child.take(), Handle::try_current()) else {
+            return;
+        };
+        let (runner, run_id) = (self.runner.clone(), self.run_id.clone());
+        runtime.spawn(async move {
+            killed_now(child).await;
+            let end = RunCompleted::new(RunStatus::Interrupted, OutcomeCode::Interrupted);
+            match runner.close_execution(&run_id, end).await {
+                Ok(()) | Err(StoreError::Ended { .. } | StoreError::NotFound { .. }) => {}
+                Err(error) => {
+                    tracing::error!(%run_id, error = chain(&error), "cannot record an end");
+                }
+            }
+        });
+    }
+}
+
+/// Kills a worker and waits until it is gone.
+async fn killed_now(mut child: Child) -> Option<ExitStatus> {
+    // One that has ended by itself is not there to be killed.
+    let _ended_by_itself = child.start_kill();
+    child.wait().await.ok()
 }
 
 /// What is said of a worker that is gone.

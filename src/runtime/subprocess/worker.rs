@@ -71,8 +71,9 @@ pub async fn work(
         return Err(WorkerError::NoLaunch);
     };
     let (told, mut to_tell) = mpsc::channel(FRAMES_MAX);
+    let (asks, mut to_ask) = mpsc::channel(FRAMES_MAX);
     let waiting = Arc::<Waiting>::default();
-    let asking = Arc::new(Asking::new(told.clone(), Arc::clone(&waiting)));
+    let asking = Arc::new(Asking::new(asks, Arc::clone(&waiting)));
     let tools = ModeToolset::new(&ModeParts {
         children: Arc::clone(&asking) as Arc<dyn Children>,
         settings: asking,
@@ -80,7 +81,7 @@ pub async fn work(
     })?;
     let backend = InProcess::new(runner.clone());
     let execution = launch.facts.execution_id.clone();
-    let created = create(&backend, *launch, &tools, told.clone()).await;
+    let created = create(&backend, *launch, &tools, told).await;
     let Created {
         instance,
         started_at,
@@ -99,6 +100,9 @@ pub async fn work(
         tokio::select! {
             biased;
             Some(frame) = to_tell.recv() => {
+                outgoing.send(&frame).await.map_err(WorkerError::Write)?;
+            }
+            Some(frame) = to_ask.recv(), if end.is_none() => {
                 outgoing.send(&frame).await.map_err(WorkerError::Write)?;
             }
             // What was told before the end has been sent by now.

@@ -77,6 +77,7 @@ struct Inner {
     /// Executions that are looked after, until nothing of them is left.
     work: TaskTracker,
     base_url: RwLock<String>,
+    mode_changes: tokio::sync::Mutex<()>,
     counters: Arc<Counters>,
 }
 
@@ -90,6 +91,7 @@ impl WasmRuntime {
             launches: AtomicU64::new(0),
             work: TaskTracker::new(),
             base_url: RwLock::default(),
+            mode_changes: tokio::sync::Mutex::default(),
             counters: Arc::default(),
         }))
     }
@@ -211,6 +213,8 @@ impl WasmRuntime {
     }
 
     async fn change_mode(&self, id: ExecutionId, mode: Mode) -> Result<bool, RuntimeError> {
+        // One after the other, so that what is told of an execution is what it has.
+        let _one_at_a_time = self.0.mode_changes.lock().await;
         let (instance, before) = self.table().begin_mode_change(&id)?;
         let is_other = before != mode.as_str();
         let changed = match is_other {
