@@ -54,11 +54,7 @@ pub(crate) async fn serve(
         .worker(worker)
         .build();
     let host = host.map_err(assemble::refused)?;
-    let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
-    let exporter = exporter
-        .map(Exporter::new)
-        .transpose()?
-        .map(Exporter::start);
+    let exporter = exporter(&host)?;
     // It lists all runs, which brings the index up to date as well.
     let (closed, recovered) = tokio::select! {
         recovered = host.runner().recover(recovery) => recovered?,
@@ -102,6 +98,13 @@ pub(crate) async fn serve(
         exit = life => Ok(exit),
         never = supervisor::watchdog() => match never {},
     }
+}
+
+/// Sends spans from here on, where they are to be sent.
+fn exporter(host: &Skillrun) -> anyhow::Result<Option<ExporterHandle>> {
+    let exporter = ExporterOptions::from_config(&host.config(), host.store())?;
+    let exporter = exporter.map(Exporter::new).transpose()?;
+    Ok(exporter.map(Exporter::start))
 }
 
 /// Lets whoever launches an execution be told its address.

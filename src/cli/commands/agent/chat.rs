@@ -23,7 +23,7 @@ pub(super) async fn chat(
 ) -> anyhow::Result<Exit> {
     let agent = args.agent.clone();
     let (link, opened) = Link::open(args, config).await?;
-    let conversation = Conversation::new(link.clone(), opened, printer)?;
+    let conversation = Conversation::begin(link.clone(), opened, printer)?;
     let left = conversation.talk().await;
     // However it ended, what goes on in this process has its end on record before the process goes.
     link.close().await;

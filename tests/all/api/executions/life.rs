@@ -1,6 +1,7 @@
 //! What an execution is asked, and answers.
 
 use std::io::{BufReader, Write as _};
+use std::slice::from_ref;
 
 use serde_json::json;
 
@@ -62,11 +63,11 @@ fn executions_are_listed_and_one_that_was_stopped_is_asked_for_nothing_more() {
     let other = ready(&daemon, &plain());
     let listed = |query: &str| listed(&daemon, query);
     assert_eq!(listed(""), [other.clone(), id.clone()]);
-    assert_eq!(listed("session_id=s-1"), [id.clone()]);
+    assert_eq!(listed("session_id=s-1"), from_ref(&id));
     assert_eq!(listed("status=running"), Vec::<String>::new());
     let page = daemon.get(&format!("{EXECUTIONS}?limit=1")).json();
     let cursor = page["next_cursor"].as_str().unwrap();
-    assert_eq!(listed(&format!("limit=1&cursor={cursor}")), [id.clone()]);
+    assert_eq!(listed(&format!("limit=1&cursor={cursor}")), from_ref(&id));
 
     let stopped = ask(
         &daemon,
@@ -84,7 +85,7 @@ fn executions_are_listed_and_one_that_was_stopped_is_asked_for_nothing_more() {
     assert_eq!(execution["code"], "cancelled");
     assert_eq!(execution["stop_reason"], "the task is done");
     assert!(execution["finished_at"].is_string(), "{execution}");
-    assert_eq!(listed("status=stopped"), [id.clone()]);
+    assert_eq!(listed("status=stopped"), from_ref(&id));
     for (what, body) in [
         ("stop", json!({})),
         ("prompt", json!({ "prompt": "count" })),

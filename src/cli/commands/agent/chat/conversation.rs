@@ -101,14 +101,17 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(link: Link, opened: Opened, printer: Printer) -> anyhow::Result<Running> {
+    /// Begins a chat with an execution. From then on signals are the chat's.
+    ///
+    /// # Errors
+    /// Signals cannot be listened to.
+    pub(super) fn begin(link: Link, opened: Opened, printer: Printer) -> anyhow::Result<Running> {
         let Opened {
             id,
             events,
             store,
             is_ready,
         } = opened;
-        // From here on Ctrl-C is the chat's.
         let signals = Signals::new()?;
         Ok(Running {
             events,

@@ -47,10 +47,10 @@ pub(super) struct Opened {
 /// What happens in it.
 pub(super) enum Events {
     /// Told by this process's runtime.
-    Here(EventSubscription),
+    Here(Box<EventSubscription>),
     /// Told by the daemon.
     #[cfg(feature = "server")]
-    Daemon(EventStream),
+    Daemon(Box<EventStream>),
 }
 
 /// An event, and the JSON that it is.
@@ -151,7 +151,7 @@ impl Link {
         let id = launched.id.to_string();
         let events = host.runtime().subscribe_events(&id, None).await?;
         let opened = Opened {
-            events: Events::Here(events),
+            events: Events::Here(Box::new(events)),
             id: launched.id,
             store: host.store().clone(),
             is_ready: false,
@@ -180,7 +180,7 @@ impl Link {
             }
             let opened = Opened {
                 id,
-                events: Events::Daemon(events),
+                events: Events::Daemon(Box::new(events)),
                 store,
                 is_ready: execution.status == crate::runtime::ExecutionStatus::Ready,
             };
@@ -216,7 +216,7 @@ impl Link {
         let events = remote::events(&launched.id, "", &daemon).await?;
         let opened = Opened {
             id: launched.id,
-            events: Events::Daemon(events),
+            events: Events::Daemon(Box::new(events)),
             store,
             is_ready: false,
         };

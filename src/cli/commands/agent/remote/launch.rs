@@ -43,25 +43,27 @@ pub(in crate::cli::commands::agent) async fn launched(
     plan: LaunchPlan,
     daemon: &DaemonRecord,
 ) -> anyhow::Result<Launched> {
-    let mut workspace = json!({ "is_ephemeral": plan.workspace.ephemeral });
+    let mut workspace = Map::new();
+    workspace.insert("is_ephemeral".to_owned(), json!(plan.workspace.ephemeral));
     if let Some(folder) = &plan.workspace.workspace {
-        workspace["path"] = json!(absolute(folder)?);
+        workspace.insert("path".to_owned(), json!(absolute(folder)?));
     }
-    let mut body = json!({
-        "agent_profile_id": plan.skill,
-        "workspace": workspace,
-        "prompt": plan.prompt,
-        "metadata": plan.metadata,
-    });
-    if let Some(Prior(run_id)) = &plan.prior_session {
-        body["prior_session"] = json!(run_id);
-    }
-    if let Some(mode) = plan.mode {
-        body["mcp_mode"] = json!(mode.mode().as_str());
-    }
-    if let Some(backend) = &plan.backend {
-        body["executor_id"] = json!(backend);
-    }
+    let prior = plan.prior_session.map(|Prior(run_id)| json!(run_id));
+    let mode = plan.mode.map(|mode| json!(mode.mode().as_str()));
+    let members = [
+        ("agent_profile_id", Some(json!(plan.skill))),
+        ("workspace", Some(Value::Object(workspace))),
+        ("prompt", Some(json!(plan.prompt))),
+        ("metadata", Some(Value::Object(plan.metadata))),
+        ("prior_session", prior),
+        ("mcp_mode", mode),
+        ("executor_id", plan.backend.map(|backend| json!(backend))),
+    ];
+    let members = members.into_iter();
+    let body: Map<String, Value> = members
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect();
+    let body = Value::Object(body);
     let answer = daemon.ask(Method::POST, EXECUTIONS, Some(&body)).await?;
     answer.document()
 }

@@ -207,7 +207,9 @@ impl Turn {
             .unwrap_or(TurnStop::Error);
         if self.printer.json() {
             let mut document = ended.clone();
-            document["text"] = json!(self.answer);
+            if let Some(document) = document.as_object_mut() {
+                document.insert("text".to_owned(), json!(self.answer));
+            }
             self.printer.value(&document)?;
             return Ok(exit_of(stop));
         }
