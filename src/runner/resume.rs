@@ -243,8 +243,7 @@ impl Runner {
         let profile = profile_again(&*executor, run_id, &skill, &started, &options.terms)?;
         let caller = as_recorded(caller, &started);
         let ticket = self.admit(&caller, &profile, admit(&options))?;
-        let input = JsonObject::parse(started.input.as_str());
-        let input = input.map_err(|_| not_recorded(run_id, "input"))?;
+        let input = recorded_input(run_id, &started)?;
         let wall_time_ms = wall_time_ms(&caller, &profile);
         let appended = record_resumed(&recorder, &caller, &options, &profile).await?;
         let retry_ambiguous = options.retry_ambiguous;
@@ -410,6 +409,11 @@ fn admit(options: &ResumeOptions) -> Admit {
         ResumeReason::Asked | ResumeReason::Parent => Admit::IfThereIsRoom,
         ResumeReason::Restart | ResumeReason::Decided => Admit::Always,
     }
+}
+
+fn recorded_input(run_id: &RunId, started: &RunStarted) -> Result<JsonObject, ResumeError> {
+    let input = JsonObject::parse(started.input.as_str());
+    input.map_err(|_| not_recorded(run_id, "input"))
 }
 
 fn not_recorded(run_id: &RunId, what: &'static str) -> ResumeError {

@@ -73,12 +73,7 @@ pub async fn work(
     let (told, mut to_tell) = mpsc::channel(FRAMES_MAX);
     let (asks, mut to_ask) = mpsc::channel(FRAMES_MAX);
     let waiting = Arc::<Waiting>::default();
-    let asking = Arc::new(Asking::new(asks, Arc::clone(&waiting)));
-    let tools = ModeToolset::new(&ModeParts {
-        children: Arc::clone(&asking) as Arc<dyn Children>,
-        settings: asking,
-        documents_dir,
-    })?;
+    let tools = toolset(Asking::new(asks, Arc::clone(&waiting)), documents_dir)?;
     let backend = InProcess::new(runner.clone());
     let execution = launch.facts.execution_id.clone();
     let created = create(&backend, *launch, &tools, told).await;
@@ -129,6 +124,16 @@ pub async fn work(
     }
     runner.shutdown().await;
     Ok(())
+}
+
+/// The tools of the modes, which ask whoever started this process.
+fn toolset(asking: Asking, documents_dir: PathBuf) -> Result<ModeToolset, ToolNameError> {
+    let asking = Arc::new(asking);
+    ModeToolset::new(&ModeParts {
+        children: Arc::clone(&asking) as Arc<dyn Children>,
+        settings: asking,
+        documents_dir,
+    })
 }
 
 fn refused(error: &BackendError) -> FromWorker {
