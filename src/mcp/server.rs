@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
-    LoggingLevel, PaginatedRequestParams, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams,
+    GetTaskResult, Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -78,5 +78,29 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let level = self.level(&cx);
         self.mcp.call_tool(request, &cx, level).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.mcp.get_task(request, &cx).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.mcp.update_task(request, &cx).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.mcp.cancel_task(request, &cx).await
     }
 }
