@@ -89,16 +89,40 @@ impl Mcp {
 
     /// The tool of that name.
     pub(super) async fn tool(&self, name: &str) -> Option<Entry> {
-        let registry = self.host().skills().current();
-        let exposed = exposed(&registry, McpRole::Tool);
-        let of_skill = |name: &str| exposed.get_key_value(name);
-        let (known, skill) = of_skill(name).or_else(|| of_skill(name.rsplit_once('.')?.0))?;
-        let descriptor = self.described(skill).await?;
+        let (known, skill) = self.exposed_tool(name)?;
+        let descriptor = self.described(&skill).await?;
         if descriptor.is_agent {
             return None;
         }
-        let mut entries = entries(known.clone(), Arc::clone(skill), &descriptor);
-        entries.find(|entry| entry.name == name)
+        entries(known, skill, &descriptor).find(|entry| entry.name == name)
+    }
+
+    /// What is known of the tool of that name without asking anybody: its arguments, and no more.
+    pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
+        let (known, skill) = self.exposed_tool(name)?;
+        let entry = match self.host().descriptions().known(&skill) {
+            Some(said) => entries(known, skill, &said).find(|entry| entry.name == name)?,
+            None if known != name => return None,
+            None => Entry {
+                name: known,
+                target: skill.name.to_string(),
+                skill,
+                descriptor: None,
+                operation: None,
+            },
+        };
+        let input = Arc::new(entry.input_schema());
+        Some(Tool::new_with_raw(entry.name, None, input))
+    }
+
+    /// The skill that has the tool of that name, and the name that the skill goes by.
+    fn exposed_tool(&self, name: &str) -> Option<(String, Arc<Skill>)> {
+        let registry = self.host().skills().current();
+        let mut exposed = exposed(&registry, McpRole::Tool);
+        match exposed.remove_entry(name) {
+            None => exposed.remove_entry(name.rsplit_once('.')?.0),
+            found => found,
+        }
     }
 
     /// What a skill says of itself.

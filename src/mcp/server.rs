@@ -57,8 +57,9 @@ impl ServerHandler for Server {
         Ok(())
     }
 
-    fn get_tool(&self, _name: &str) -> Option<Tool> {
-        None
+    /// By it the fields of the head that repeat arguments are checked before a call is one.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.mcp.known_tool(name)
     }
 
     async fn list_tools(

@@ -1,3 +1,5 @@
 //! The MCP server, as clients that others made meet it.
 
+mod conformance;
 pub(crate) mod fixtures;
+mod suite;
