@@ -16,6 +16,32 @@ pub use session::{
 };
 pub use tool::{ToolAnswer, ToolDefinition};
 
+/// What the client of a run, a program with a person behind it, can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientFeature {
+    /// To have a person fill in a form.
+    Elicitation,
+    /// To have its language model answer.
+    Sampling,
+    /// Which folders and files it works on.
+    Roots,
+}
+
+impl ClientFeature {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Elicitation, Self::Sampling, Self::Roots];
+
+    /// As it stands in a manifest and in a ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+}
+
 /// What a repetition of a call would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,6 +64,8 @@ pub struct Question {
     pub payload: String,
     /// Milliseconds until nobody has to answer any more; none: what the run's limits say.
     pub timeout_ms: Option<u64>,
+    /// Whether a yes is no answer by itself, so that no policy can give one.
+    pub needs_answer: bool,
 }
 
 /// What was decided.

@@ -1,7 +1,6 @@
 //! `skillrun agent-worker`: one execution of an agent, for the daemon that started this process.
 
-use crate::assembly::Skillrun;
-use crate::cli::assemble::refused;
+use crate::cli::assemble::{builder, refused};
 use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::runtime::{WorkerProgram, work};
@@ -11,7 +10,7 @@ pub(crate) async fn worker(mut config: Config) -> anyhow::Result<Exit> {
     // The pool has to have room for this one, and for what it hands on.
     config.runtime.executions_max = 1;
     let documents_dir = config.documents_dir();
-    let host = Skillrun::builder(config).build().map_err(refused)?;
+    let host = builder(config).build().map_err(refused)?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let worked = work(host.runner().clone(), documents_dir, input, output).await;
     // Nobody is left to whom what goes on could matter: the process ends, and with it all of that.

@@ -117,7 +117,7 @@ impl Link {
         let mut config = config.clone();
         config.runs = assemble::admission(&config);
         config.runtime.executions_max = EXECUTIONS_MAX;
-        let host = Skillrun::builder(config).skills(source.registry);
+        let host = assemble::builder(config).skills(source.registry);
         let host = host.build().map_err(assemble::refused)?;
         let workspace = match &args.workspace.workspace {
             Some(folder) => folder.canonicalize().map_err(|error| {
