@@ -149,7 +149,7 @@ fn make(home: &Path, path: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
     use super::{KEY_FILE, RequestStates, State};
