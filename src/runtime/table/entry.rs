@@ -76,6 +76,8 @@ pub(super) struct Entry {
     finished_at: Option<Timestamp>,
     end: Option<End>,
     mcp_mode: String,
+    /// Held by whoever changes the mode.
+    mode_changes: Arc<tokio::sync::Mutex<()>>,
     /// The number of the newest prompt.
     newest: u64,
     queue: VecDeque<Prompt>,
@@ -95,6 +97,7 @@ impl Entry {
         Self {
             number: plan.number,
             mcp_mode: plan.facts.mcp_mode.clone(),
+            mode_changes: Arc::default(),
             facts: plan.facts,
             metadata: plan.metadata,
             launch: launch.downgrade(),
@@ -380,6 +383,10 @@ impl Entry {
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    pub(super) fn mode_changes(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(&self.mode_changes)
     }
 
     pub(super) fn begin_mode_change(
