@@ -130,10 +130,12 @@ impl WasmRuntime {
         let read = read.ok_or_else(|| invalid(format!("there is no ledger of run {run_id}")))?;
         let parts = read.parts;
         let no_agent = || invalid(format!("run {run_id} is no execution of an agent"));
-        Ok(Prior {
-            first: read.first.ok_or_else(no_agent)?,
-            parts,
-        })
+        let first = read.first.ok_or_else(no_agent)?;
+        // No backend is asked for what none can do.
+        match read.is_closed {
+            true => Err(refused(&first, StoreError::Ended { run_id }.into())),
+            false => Ok(Prior { first, parts }),
+        }
     }
 
     fn backend(&self, name: &str) -> Result<Arc<dyn Backend>, RuntimeError> {
