@@ -34,6 +34,7 @@ use crate::outcome::OutcomeCode;
 use crate::runner::{PromptRefused, Runner, SessionObserver, ToolSurface};
 use crate::telemetry::chain;
 
+pub use self::frame::{respell_daemon_frames, respell_worker_frames};
 pub use self::worker::{WorkerError, work};
 
 /// The name of the backend.
