@@ -287,7 +287,8 @@ impl Entry {
         let Some(prompt) = self.queue.pop_front() else {
             return;
         };
-        self.newest += 1;
+        // A ledger that somebody made up may have the last number there is, and then all have that.
+        self.newest = self.newest.saturating_add(1);
         self.turn = Some(Turn {
             generation: self.newest,
             ticket: Some(prompt.ticket),
