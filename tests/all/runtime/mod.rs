@@ -11,4 +11,5 @@ mod launches;
 mod modes;
 mod restarts;
 mod rig;
+mod stuck;
 mod turns;
