@@ -183,10 +183,14 @@ impl WasmRuntime {
         };
         let is_made = launch.is_ephemeral && workspace_path.is_none();
         let folder = is_made.then(|| ephemeral_folder(&run_id)).flatten();
-        let made_path = folder
-            .as_ref()
-            .map(|name| self.0.options.workspaces_dir.join(name));
-        let made_path = made_path.and_then(|path| path.to_str().map(str::to_owned));
+        let made_path = match &folder {
+            Some(name) => {
+                let workspaces = self.0.options.workspaces_dir.clone();
+                let made_in = blocking(move || workspace::made_in(&workspaces)).await??;
+                made_in.join(name).to_str().map(str::to_owned)
+            }
+            None => None,
+        };
         let part = prior
             .as_ref()
             .map_or(1, |prior| prior.parts.saturating_add(1));

@@ -45,5 +45,6 @@ contract! {
         events_are_replayed_from_a_number_on;
     families: children_end_with_their_parent,
         only_the_parent_stops_its_children;
+    workspaces: a_folder_is_given_under_its_one_name;
     restarts: what_a_shutdown_interrupts_is_taken_up_where_it_was;
 }

@@ -12,3 +12,4 @@ mod modes;
 mod restarts;
 mod rig;
 mod turns;
+mod workspaces;
