@@ -156,6 +156,19 @@ impl WasmRuntime {
         })
     }
 
+    /// # Errors
+    /// A client of a surface may not name this backend: the operator chose one that isolates more.
+    fn check_isolation(&self, backend: &dyn Backend) -> Result<(), RuntimeError> {
+        let default = self.backend("")?;
+        if backend.name() == default.name() || backend.isolation() >= default.isolation() {
+            return Ok(());
+        }
+        Err(RuntimeError::LessIsolated {
+            name: backend.name().to_owned(),
+            default_backend: default.name().to_owned(),
+        })
+    }
+
     /// Everything that can be known before anything is begun.
     async fn prepare(
         &self,
@@ -163,6 +176,9 @@ impl WasmRuntime {
         prior: Option<Prior>,
     ) -> Result<Prepared, RuntimeError> {
         let backend = self.backend(&launch.executor_id)?;
+        if launch.is_foreign {
+            self.check_isolation(&*backend)?;
+        }
         if let Some(prior) = &prior {
             inherit(&mut launch, &prior.first)?;
         }

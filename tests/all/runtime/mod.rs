@@ -12,4 +12,5 @@ mod modes;
 mod restarts;
 mod rig;
 mod turns;
+mod workers;
 mod workspaces;
