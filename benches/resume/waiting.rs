@@ -81,6 +81,7 @@ async fn answer(runner: &Runner, store: &Store) -> Result<f64> {
         reason: String::new(),
         source: ApprovalSource::Api,
         option: None,
+        answer: None,
     };
     let start = now();
     store.decide(&started.run_id, None, &yes)?;

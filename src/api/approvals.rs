@@ -127,6 +127,7 @@ async fn decide_approval(
         reason,
         source: ApprovalSource::Api,
         option: body.option,
+        answer: None,
     };
     // In a task of its own: a run goes on for which it is decided, also when whoever decided goes away meanwhile.
     let decided = tokio::spawn({

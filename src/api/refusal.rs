@@ -61,9 +61,9 @@ impl From<DecideError> for Problem {
             DecideError::SeveralPending { ids, .. } => {
                 Self::new(ProblemCode::SeveralPending, detail).with_approval_ids(ids)
             }
-            DecideError::NoSuchOption { .. } | DecideError::ReasonTooLong { .. } => {
-                Self::new(ProblemCode::InvalidInput, detail)
-            }
+            DecideError::NoSuchOption { .. }
+            | DecideError::ReasonTooLong { .. }
+            | DecideError::AnswerTooLong { .. } => Self::new(ProblemCode::InvalidInput, detail),
             DecideError::Decided { first, .. } => {
                 Self::new(ProblemCode::Conflict, detail).with_decision(first)
             }

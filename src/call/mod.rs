@@ -38,6 +38,8 @@ pub struct Question {
     pub payload: String,
     /// Milliseconds until nobody has to answer any more; none: what the run's limits say.
     pub timeout_ms: Option<u64>,
+    /// Whether a yes is no answer by itself, so that no policy can give one.
+    pub needs_answer: bool,
 }
 
 /// What was decided.

@@ -367,7 +367,9 @@ fn decide_class(error: &DecideError) -> Class {
             USAGE,
             Some("--option names one, with --decision approve".to_owned()),
         ),
-        DecideError::ReasonTooLong { .. } => (Exit::Usage, USAGE, None),
+        DecideError::ReasonTooLong { .. } | DecideError::AnswerTooLong { .. } => {
+            (Exit::Usage, USAGE, None)
+        }
         DecideError::Store(store) => store_class(store),
     }
 }

@@ -288,6 +288,7 @@ pub(crate) fn decision(line: &str, options: &[PermissionOption]) -> Option<Appro
         reason: reason.to_owned(),
         source: ApprovalSource::Cli,
         option: option.map(str::to_owned),
+        answer: None,
     };
     let chosen = |id: &str| {
         let rest = line.trim().strip_prefix(id)?;

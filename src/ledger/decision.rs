@@ -27,8 +27,10 @@ use crate::id::RunId;
 
 /// Bytes of the reason for a decision. Protects ledgers and screens.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of the file of a decision that are read; an escaped reason is six times as long.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes of an answer that is more than a decision. Protects the folder of ledgers, and whoever reads decisions.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the file of a decision that are read; escaped, a reason or an answer is six times as long.
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// The names of the files of a run's decisions begin with this.
 pub(super) fn prefix(run_id: &RunId) -> String {
@@ -52,6 +54,9 @@ pub struct ApprovalDecision {
     /// The id of what was chosen, where there is a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
+    /// What was answered, as JSON text of at most [`ANSWER_BYTES_MAX`] bytes, where it takes more than a decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
 }
 
 impl From<ApprovalResponse> for ApprovalDecision {
@@ -61,6 +66,7 @@ impl From<ApprovalResponse> for ApprovalDecision {
             reason: response.reason.unwrap_or_default().as_str().to_owned(),
             source: response.source,
             option: response.option,
+            answer: response.answer.map(|answer| answer.as_str().to_owned()),
         }
     }
 }
@@ -84,6 +90,9 @@ pub struct Gate {
     pub timeout_seconds: u64,
     /// What is to be chosen from, where it takes more than yes or no.
     pub options: Vec<PermissionOption>,
+    /// The tool of the host that asks; none when the skill itself does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
     /// What was decided, once it was.
     pub decision: Option<ApprovalDecision>,
 }
@@ -142,6 +151,12 @@ pub enum DecideError {
     /// The reason is longer than one may be.
     #[error("reason has {bytes} bytes: expected at most {REASON_BYTES_MAX}")]
     ReasonTooLong {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The answer is longer than one may be.
+    #[error("answer has {bytes} bytes: expected at most {ANSWER_BYTES_MAX}")]
+    AnswerTooLong {
         /// Its size.
         bytes: usize,
     },
@@ -245,6 +260,10 @@ impl Store {
         if bytes > REASON_BYTES_MAX {
             return Err(DecideError::ReasonTooLong { bytes });
         }
+        let bytes = decision.answer.as_ref().map_or(0, String::len);
+        if bytes > ANSWER_BYTES_MAX {
+            return Err(DecideError::AnswerTooLong { bytes });
+        }
         if is_of_the_original_system(run_id) {
             let run_id = run_id.clone();
             return Err(StoreError::ReadOnly { run_id }.into());
@@ -328,7 +347,9 @@ impl Store {
             Ok(filed)
                 if filed.approval_id == approval_id
                     && filed.binding == binding
-                    && filed.decision.reason.len() <= REASON_BYTES_MAX =>
+                    && filed.decision.reason.len() <= REASON_BYTES_MAX
+                    && filed.decision.answer.as_ref().map_or(0, String::len)
+                        <= ANSWER_BYTES_MAX =>
             {
                 Ok(Some(filed.decision))
             }
@@ -404,6 +425,7 @@ impl Gate {
             asked_at,
             timeout_seconds: request.timeout_seconds,
             options: request.options,
+            asked_by: request.asked_by,
             decision: None,
         }
     }

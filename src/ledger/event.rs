@@ -206,7 +206,7 @@ events! {
     /// A person is asked.
     ApprovalRequest(ApprovalRequest) = "approval_request", guest: false, large: [prompt, payload];
     /// What was decided.
-    ApprovalResponse(ApprovalResponse) = "approval_response", guest: false, large: [reason];
+    ApprovalResponse(ApprovalResponse) = "approval_response", guest: false, large: [reason, answer];
     /// An HTTP request is about to be sent.
     HttpCall(HttpCall) = "http_call", guest: false, large: [url, headers, body];
     /// What the server answered.

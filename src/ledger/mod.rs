@@ -60,7 +60,7 @@ mod writer;
 
 pub use self::abandoned::Abandoned;
 pub(crate) use self::decision::binding as decision_binding;
-pub use self::decision::{ApprovalDecision, DecideError, Gate, REASON_BYTES_MAX};
+pub use self::decision::{ANSWER_BYTES_MAX, ApprovalDecision, DecideError, Gate, REASON_BYTES_MAX};
 pub use self::digest::{Digest, DigestError};
 pub use self::ended::{EndedRuns, RunLeft};
 pub use self::error::{Corruption, Damage, Failure, RecordError, StoreError};
@@ -71,11 +71,12 @@ pub use self::json::{BlobRef, Json, JsonError, Text};
 pub use self::line::Record;
 pub use self::list::{Cursor, CursorError, LIST_RUNS_MAX, Listing, OfSession, RunQuery};
 pub use self::payload::{
-    ApprovalRequest, ApprovalResponse, ApprovalSource, CallFailure, CallKind, CallPhase, Custom,
-    Denied, Effect, ErrorReport, Head, HttpCall, HttpResult, LlmCall, LlmChunk, Log, LogLevel,
-    LogStream, NodeEnter, NodeExit, Prompt, ResumeReason, RunCompleted, RunOrigin, RunResumed,
-    RunStarted, RunStatus, SessionFacts, SessionPhase, SessionStatus, SessionTold,
-    StructuredOutput, Timer, ToolCall, ToolResult, TurnCompleted, UpdateKind,
+    ApprovalRequest, ApprovalResponse, ApprovalSource, CallFailure, CallKind, CallPhase,
+    ClientFacts, Custom, Denied, Effect, ErrorReport, Head, HttpCall, HttpResult, LlmCall,
+    LlmChunk, Log, LogLevel, LogStream, NodeEnter, NodeExit, Prompt, ResumeReason, RunCompleted,
+    RunOrigin, RunResumed, RunStarted, RunStatus, SessionFacts, SessionPhase, SessionStatus,
+    SessionTold, StructuredOutput, TaskFacts, Timer, ToolCall, ToolResult, TurnCompleted,
+    UpdateKind,
 };
 pub use self::pending::{Pending, PendingQuery};
 pub use self::prune::{PruneReport, Retention};

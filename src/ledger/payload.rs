@@ -176,6 +176,34 @@ pub struct RunStarted {
     /// Which execution the run is, when it is that of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionFacts>>,
+    /// For which client of a surface it is done, where that has to be known later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Box<ClientFacts>>,
+}
+
+/// The client on whose behalf a run is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientFacts {
+    /// Over which surface it came: `mcp`.
+    pub surface: String,
+    /// Which client that is: the digest of what it showed to be let in, or a word for the only one there can be.
+    pub id: String,
+    /// The digest of what it asked for, in hexadecimal. Whoever answers a question of the run has to ask for the same.
+    pub request_digest: String,
+    /// Whether the client is told of questions in the answer to its request, and answers with another request:
+    /// nobody waits meanwhile, so the run needs no instance either.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_stateless: bool,
+    /// What the client knows the run as, when it asked for something that goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskFacts>,
+}
+
+/// A run that its client asks after, and does not wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskFacts {
+    /// Milliseconds from its beginning for which the client can count on it.
+    pub ttl_ms: u64,
 }
 
 /// The run that a guest takes its run for, which is a repetition of that one's beginning.
@@ -346,6 +374,9 @@ pub struct ApprovalRequest {
     /// What is to be chosen from, where it takes more than yes or no.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<PermissionOption>,
+    /// The tool of the host that asks; absent when the skill itself does, which cannot set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
 }
 
 /// What was decided.
@@ -364,6 +395,9 @@ pub struct ApprovalResponse {
     /// The id of what was chosen, where there was a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
+    /// What was answered, where it takes more than a decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Json>,
     /// Who decided.
     pub source: ApprovalSource,
     /// Microseconds from question to answer.

@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::clock::Timestamp;
 use crate::executor::Seed;
 use crate::id::RunId;
-use crate::ledger::{Recorder, RunOrigin};
+use crate::ledger::{ClientFacts, Recorder, RunOrigin, RunStarted};
 use crate::limits::Budget;
 use crate::trace_context::{SpanId, TraceContext};
 
@@ -211,6 +211,11 @@ impl RunContext {
         }))
     }
 
+    /// The client on whose behalf the run is done, where that is known.
+    pub fn client(&self) -> Option<&ClientFacts> {
+        self.0.caller.client()
+    }
+
     /// The id under which the caller's request is logged.
     pub fn request_id(&self) -> Option<&str> {
         self.0.caller.request_id.as_deref()
@@ -301,6 +306,7 @@ pub struct Caller {
     depth: u64,
     trace: Option<TraceContext>,
     request_id: Option<String>,
+    client: Option<Arc<ClientFacts>>,
 }
 
 impl Caller {
@@ -320,6 +326,7 @@ impl Caller {
             depth: parent.depth().saturating_add(1),
             trace: parent.trace_of(None),
             request_id: parent.0.caller.request_id.clone(),
+            client: parent.0.caller.client.clone(),
         }
     }
 
@@ -336,6 +343,17 @@ impl Caller {
     pub fn with_trace(mut self, trace: impl Into<Option<TraceContext>>) -> Self {
         self.trace = trace.into().or(self.trace);
         self
+    }
+
+    /// Says for which client of a surface the run is done, and every run inside it. It is recorded.
+    #[must_use]
+    pub fn with_client(mut self, client: ClientFacts) -> Self {
+        self.client = Some(Arc::new(client));
+        self
+    }
+
+    pub(super) fn client(&self) -> Option<&ClientFacts> {
+        self.client.as_deref()
     }
 
     /// Passes on the id under which the caller's request is logged.
@@ -378,9 +396,12 @@ impl Caller {
         self.budget.as_ref()
     }
 
-    /// The same caller, for a run whose ledger names that parent, though nobody carries it out now.
-    pub(super) fn of_recorded(mut self, parent: Option<RunId>) -> Self {
-        self.parent = self.parent.or(parent);
+    /// The same caller, for a run whose ledger names a parent and a client, though nobody carries the one out and
+    /// the other may be gone.
+    pub(super) fn of_recorded(mut self, started: &RunStarted) -> Self {
+        self.parent = self.parent.or_else(|| started.parent_run_id.clone());
+        let client = || started.client.as_deref().cloned().map(Arc::new);
+        self.client = self.client.or_else(client);
         self
     }
 

@@ -478,6 +478,7 @@ fn run_started(
             .session
             .as_ref()
             .map(|session| Box::new(session.facts().clone())),
+        client: caller.client().cloned().map(Box::new),
         ..RunStarted::default()
     }
 }

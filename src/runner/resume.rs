@@ -368,7 +368,7 @@ fn as_recorded(caller: Caller, started: &RunStarted) -> Caller {
     let is_sampled = !started.trace_unsampled;
     let trace_id = started.trace_id.as_deref();
     let trace = trace_id.and_then(|id| TraceContext::recorded(id, parent, is_sampled));
-    let caller = caller.of_recorded(started.parent_run_id.clone());
+    let caller = caller.of_recorded(started);
     caller.traced(trace)
 }
 

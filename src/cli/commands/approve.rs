@@ -23,6 +23,7 @@ pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> any
         reason: args.reason.unwrap_or_default(),
         source: ApprovalSource::Cli,
         option: args.option,
+        answer: None,
     };
     let gate = store.decide(&args.run_id, args.approval.as_deref(), &decision)?;
     if printer.json() {

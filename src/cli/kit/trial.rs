@@ -304,6 +304,7 @@ impl<I: Iterator<Item = ApprovalReply>> People<'_, I> {
                 reason: reply.reason,
                 source: ApprovalSource::Cli,
                 option: None,
+                answer: None,
             };
             self.store
                 .decide(self.run_id, Some(&gate.approval_id), &decision)?;

@@ -12,6 +12,7 @@ impl Host for HostState {
             prompt: question.prompt,
             payload: question.payload,
             timeout_ms: question.timeout_ms.map(u64::from),
+            needs_answer: false,
         };
         let decision = self.record.host().provided().ask_approval(question).await;
         if decision.as_ref().is_ok_and(|decision| !decision.approved) {

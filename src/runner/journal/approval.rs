@@ -45,6 +45,7 @@ const MS_PER_SECOND: u64 = 1000;
 /// A question that is on record.
 struct Asked {
     approval_id: String,
+    needs_answer: bool,
     /// What a policy of yes chooses, where there is a choice.
     first_option: Option<String>,
     binding: String,
@@ -101,6 +102,7 @@ impl Journal {
                 reason,
                 source: ApprovalSource::Auto,
                 option: None,
+                answer: None,
             },
             Ok(Err(error)) => return Err(error),
         };
@@ -112,6 +114,10 @@ impl Journal {
             reason: Some(decision.reason.into()),
             source: decision.source,
             option: decision.option,
+            answer: decision
+                .answer
+                .as_deref()
+                .and_then(|text| Json::parse(text).ok()),
             duration_micros: Some(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX)),
         };
         let response = self.recorder.redacted(response.into());
@@ -161,6 +167,7 @@ impl Journal {
             timeout_seconds: timeout_ms.div_ceil(MS_PER_SECOND),
             warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
             options: options.clone(),
+            asked_by: self.asked_by(),
         };
         let clock = self.cx.runner().clock();
         let (at, waited_before) = match self.recall(id, || request.clone().into()).await? {
@@ -189,6 +196,7 @@ impl Journal {
         };
         Ok(Ok(Asked {
             approval_id: id.call_id.clone(),
+            needs_answer: question.needs_answer,
             first_option: options.into_iter().next().map(|option| option.id),
             binding: binding.to_string(),
             timeout: Duration::from_millis(timeout_ms),
@@ -243,11 +251,14 @@ impl Journal {
             reason: format!("every question of this run is answered with {word}"),
             source: ApprovalSource::Auto,
             option: asked.first_option.clone().filter(|_| approved),
+            answer: None,
         };
         match self.cx.profile().approvals.policy {
-            ApprovalPolicy::Yes => self.claim(asked, by_policy(true, "yes")).await,
+            ApprovalPolicy::Yes if !asked.needs_answer => {
+                self.claim(asked, by_policy(true, "yes")).await
+            }
             ApprovalPolicy::No => self.claim(asked, by_policy(false, "no")).await,
-            ApprovalPolicy::Ask => {
+            ApprovalPolicy::Ask | ApprovalPolicy::Yes => {
                 let _not_wall_time = self.cx.budget().pause();
                 self.wait(asked, in_flight).await
             }
@@ -263,7 +274,10 @@ impl Journal {
         let (store, run_id) = (self.cx.runner().store(), self.cx.run_id());
         let _asking = self.cx.runner().counters().asking();
         let since = self.stopwatch();
-        let keep = Duration::from_millis(self.cx.profile().approvals.suspend_after_ms);
+        let keep = match self.cx.client() {
+            Some(client) if client.is_stateless => Duration::ZERO,
+            _ => Duration::from_millis(self.cx.profile().approvals.suspend_after_ms),
+        };
         let mut is_warned = false;
         loop {
             // Made before the look, so that a decision between the two is not missed.
@@ -284,6 +298,7 @@ impl Journal {
                     reason: format!("nobody answered within {seconds} s"),
                     source: ApprovalSource::Timeout,
                     option: None,
+                    answer: None,
                 };
                 return self.claim(asked, decision).await;
             }
@@ -351,6 +366,7 @@ fn cancelled() -> ApprovalDecision {
         reason: "the turn was cancelled".to_owned(),
         source: ApprovalSource::Cancelled,
         option: None,
+        answer: None,
     }
 }
 

@@ -14,7 +14,9 @@ use crate::capability::{Capability, SkillName};
 use crate::clock::Timestamp;
 use crate::executor::CallError;
 use crate::id::ExecutionId;
-use crate::ledger::{self, ApprovalSource, Denied, Json, Origin, SessionTold, StoreError};
+use crate::ledger::{
+    self, ApprovalSource, ClientFacts, Denied, Json, Origin, SessionTold, StoreError,
+};
 use crate::runner::replay::Halt;
 use crate::telemetry::chain;
 use crate::tools::Tool;
@@ -39,6 +41,8 @@ pub struct HostToolCall {
 /// A call that others are part of.
 pub(super) struct Outer {
     id: CallId,
+    /// The tool that is called.
+    tool: String,
     state: Mutex<OuterState>,
 }
 
@@ -55,6 +59,10 @@ impl Outer {
         &self.id.node_id
     }
 
+    pub(super) fn tool(&self) -> &str {
+        &self.tool
+    }
+
     fn state(&self) -> MutexGuard<'_, OuterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,6 +77,8 @@ pub struct UserAnswer {
     pub option: Option<String>,
     /// What was said.
     pub text: String,
+    /// What was answered where that takes more: JSON text.
+    pub answer: Option<String>,
     /// Whether nobody was there to answer: the time was over, or a policy decided.
     pub automatic: bool,
 }
@@ -98,6 +108,11 @@ impl Journal {
         if !self.is_inner() {
             self.time.fix(time);
         }
+    }
+
+    /// The tool of the host that a question is asked by.
+    pub(super) fn asked_by(&self) -> Option<String> {
+        self.outer.as_ref().map(|outer| outer.tool().to_owned())
     }
 
     /// A person was waited for.
@@ -144,6 +159,7 @@ impl Journal {
     ) -> Result<ToolAnswer, CallError> {
         let outer = Arc::new(Outer {
             id: id.clone(),
+            tool: tool.definition().name.clone(),
             state: Mutex::default(),
         });
         let call = HostToolCall {
@@ -182,6 +198,11 @@ impl HostToolCall {
     /// Its id in the run.
     pub fn call_id(&self) -> &str {
         &self.outer.id.call_id
+    }
+
+    /// The client on whose behalf the run is done, where that is known.
+    pub fn client(&self) -> Option<&ClientFacts> {
+        self.journal.cx.client()
     }
 
     /// The execution that the run is, if it is one.
@@ -270,6 +291,7 @@ impl HostToolCall {
             approved: response.approved,
             option: response.option,
             text: response.reason.unwrap_or_default().as_str().to_owned(),
+            answer: response.answer.map(|answer| answer.as_str().to_owned()),
             automatic: matches!(
                 response.source,
                 ApprovalSource::Timeout | ApprovalSource::Auto

@@ -256,6 +256,7 @@ impl Journal {
             prompt: request.title,
             payload: request.details,
             timeout_ms: None,
+            needs_answer: false,
         };
         let response = self
             .response(id, question, request.options, in_flight)

@@ -137,7 +137,7 @@ impl Runner {
             },
             replay: Some(Replay::new(recorded, Beyond::Stop)),
         };
-        let caller = Caller::new().of_recorded(started.parent_run_id.clone());
+        let caller = Caller::new().of_recorded(&started);
         let recorder = self.store().closed(run_id);
         Ok(Again {
             cx: RunContext::new(self.clone(), recorder, caller, profile, beginning),

@@ -136,6 +136,7 @@ async fn ask(asked: Asked, call: HostToolCall) -> Answered {
         prompt: asked.question,
         payload: "{}".to_owned(),
         timeout_ms: None,
+        needs_answer: false,
     };
     let said = call.ask(question, asked.options).await?;
     // A policy of yes chooses, where there is a choice; it has nothing to say where there is none.

@@ -31,6 +31,7 @@ fn decision(approved: bool) -> ApprovalDecision {
         reason: "because".to_owned(),
         source: ApprovalSource::Api,
         option: None,
+        answer: None,
     }
 }
 

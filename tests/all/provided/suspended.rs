@@ -76,6 +76,7 @@ fn approve(store: &Store, run_id: &str) {
         reason: String::new(),
         source: ApprovalSource::Api,
         option: None,
+        answer: None,
     };
     store
         .decide(&run_id.parse().unwrap(), None, &decision)

@@ -35,6 +35,7 @@ impl HostTool for Asking {
             prompt: "Go on?".to_owned(),
             payload: "{}".to_owned(),
             timeout_ms: None,
+            needs_answer: false,
         };
         let answer = call.ask(question, Vec::new()).await;
         let answer = answer.map_err(|error| ToolError::Failed(format!("{error:?}")))?;

@@ -219,6 +219,7 @@ pub(crate) fn yes() -> ApprovalDecision {
         reason: "because".to_owned(),
         source: ApprovalSource::Api,
         option: None,
+        answer: None,
     }
 }
 

@@ -134,6 +134,7 @@ async fn a_permission_is_chosen_from_what_was_offered() {
         reason: String::new(),
         source: ApprovalSource::Api,
         option: option.map(str::to_owned),
+        answer: None,
     };
     for wrong in [
         decision(None, true),

@@ -125,6 +125,7 @@ fn choice(option: &str) -> ApprovalDecision {
         reason: String::new(),
         source: ApprovalSource::Api,
         option: Some(option.to_owned()),
+        answer: None,
     }
 }
 

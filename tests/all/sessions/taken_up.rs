@@ -66,6 +66,7 @@ async fn c49_a_turn_that_was_cut_off_goes_on() {
         reason: String::new(),
         source: skillrun::ledger::ApprovalSource::Api,
         option: Some("allow".to_owned()),
+        answer: None,
     };
     // It is the same question still.
     runner

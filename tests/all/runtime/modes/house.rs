@@ -198,6 +198,7 @@ impl Agent<'_> {
             reason: text.to_owned(),
             source: ApprovalSource::Api,
             option: option.map(str::to_owned),
+            answer: None,
         };
         let decided = self.process.runner().decide(run_id, Some(&asked), decision);
         decided.await.unwrap();
