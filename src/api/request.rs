@@ -113,8 +113,7 @@ fn takes_its_time(request: &Request) -> bool {
     let route = route(request);
     let ends = ENDING_ROUTES.contains(&route)
         || request.method() == Method::DELETE && route == EXECUTION_ROUTE;
-    ends
-        || route.ends_with(STREAMING_ROUTE)
+    ends || route.ends_with(STREAMING_ROUTE)
         || route == MCP_ROUTE
         || waits && [RUNS_ROUTE, PROMPT_ROUTE].contains(&route)
 }

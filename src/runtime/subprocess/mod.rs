@@ -5,27 +5,32 @@
 
 mod asked;
 mod frame;
+mod process;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::ChildStdout;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::asked::{Ask, Told};
+use self::asked::{Ask, Rights, Told};
 use self::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
-use super::backend::{Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance};
+use self::process::{Pipes, Process};
+use super::backend::{
+    Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance, Isolation,
+};
 use super::event::REASON_INTERRUPTED;
-use super::modes::ModeParts;
+use super::modes::{ModeParts, Refusal, RefusalCode};
+use super::record;
 use super::state::Ending;
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
@@ -47,6 +52,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frames that wait to be sent to a worker. There is one prompt at a time, so that more are a sign that it does not
 /// read.
 const FRAMES_MAX: usize = 64;
+
+/// What the tools of one execution may ask for at once. Protects this process from a worker that asks without end.
+const ASKED_MAX: usize = 256;
 
 /// Which program a worker is.
 #[derive(Debug, Clone)]
@@ -111,33 +119,16 @@ impl Subprocess {
             reason: reason.into(),
         }
     }
-
-    fn spawn(&self) -> Result<Child, BackendError> {
-        let spawned = Command::new(&self.worker.program)
-            .args(&self.worker.arguments)
-            .envs(
-                self.worker
-                    .environment
-                    .iter()
-                    .map(|(name, value)| (name, value)),
-            )
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // An interrupt from a terminal is this process's to pass on.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
-        spawned.map_err(|error| {
-            let program = self.worker.program.display();
-            Self::unavailable(format!("cannot start {program}: {error}"))
-        })
-    }
 }
 
 #[async_trait]
 impl Backend for Subprocess {
     fn name(&self) -> &str {
         SUBPROCESS
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Process
     }
 
     async fn health(&self) -> BackendHealth {
@@ -149,18 +140,23 @@ impl Backend for Subprocess {
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Created, BackendError> {
-        let mut child = self.spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Self::unavailable("the worker has no pipes"));
+        let started = Process::start(&self.worker);
+        let (process, Pipes { stdin, stdout }) = started.map_err(Self::unavailable)?;
+        let agent = &request.facts.agent_profile_id;
+        let profile = self.runner.executor().profile(agent, &request.terms);
+        let rights = Rights {
+            policy: profile.map(|profile| profile.policy).unwrap_or_default(),
+            mode: request.surface.mode.clone(),
         };
         let mut supervisor = Supervisor {
             runner: self.runner.clone(),
             run_id: request.run_id.clone(),
-            child: Some(child),
+            process: Some(process),
             incoming: Incoming::new(stdout),
             observer: Arc::clone(&request.observer),
             parts: self.parts.clone(),
             execution: request.facts.execution_id.clone(),
+            rights,
             asked: JoinSet::new(),
             taken_back: HashMap::new(),
             live: Arc::clone(&self.live),
@@ -277,8 +273,8 @@ struct Worker {
 struct WorkerState {
     /// Why it was told to end.
     reason: Option<String>,
-    /// Who waits for a change of the tools, one after the other.
-    mode_waiters: std::collections::VecDeque<oneshot::Sender<Result<(), String>>>,
+    /// The modes that are to be, one after the other, and who waits for each.
+    mode_waiters: VecDeque<(String, oneshot::Sender<Result<(), String>>)>,
 }
 
 impl Worker {
@@ -328,10 +324,11 @@ impl Instance for Worker {
         {
             // Under one lock, so that answers come in the order of those who wait.
             let mut state = self.state();
-            if !self.send(ToWorker::SetMode { mode: surface.mode }) {
+            let mode = surface.mode;
+            if !self.send(ToWorker::SetMode { mode: mode.clone() }) {
                 return Err(BackendError::Over);
             }
-            state.mode_waiters.push_back(answer);
+            state.mode_waiters.push_back((mode, answer));
         }
         match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
             Ok(Ok(Ok(()))) => Ok(()),
@@ -361,11 +358,12 @@ struct Supervisor {
     runner: Runner,
     run_id: RunId,
     /// None when it is gone and its ledger has an end.
-    child: Option<Child>,
+    process: Option<Process>,
     incoming: Incoming<ChildStdout>,
     observer: Arc<dyn SessionObserver>,
     parts: Option<ModeParts>,
     execution: ExecutionId,
+    rights: Rights,
     /// What its tools ask for. It ends with this.
     asked: JoinSet<(u64, Told)>,
     taken_back: HashMap<u64, AbortHandle>,
@@ -383,7 +381,7 @@ impl Supervisor {
                 hint,
             })) => {
                 // It has begun nothing, and ends by itself.
-                self.child = None;
+                self.process = None;
                 Err(BackendError::Refused {
                     code,
                     message,
@@ -417,7 +415,7 @@ impl Supervisor {
                 }
             };
             match frame {
-                Ok(Some(FromWorker::Ask { number, ask })) => self.carry_out(number, ask),
+                Ok(Some(FromWorker::Ask { number, ask })) => self.carry_out(number, ask, &worker),
                 Ok(Some(FromWorker::TakeBack { number })) => {
                     if let Some(asked) = self.taken_back.remove(&number) {
                         asked.abort();
@@ -428,12 +426,17 @@ impl Supervisor {
                     let waiter = worker
                         .upgrade()
                         .and_then(|worker| worker.state().mode_waiters.pop_front());
-                    // Whoever asked may not wait any more.
-                    let _answered = waiter.map(|waiter| waiter.send(error.map_or(Ok(()), Err)));
+                    if let Some((mode, waiter)) = waiter {
+                        if error.is_none() {
+                            self.rights.mode = mode;
+                        }
+                        // Whoever asked may not wait any more.
+                        let _answered = waiter.send(error.map_or(Ok(()), Err));
+                    }
                 }
                 Ok(Some(FromWorker::Ended { end })) => {
-                    if let Some(mut child) = self.child.take() {
-                        let _left = tokio::time::timeout(ANSWER_TIMEOUT, child.wait()).await;
+                    if let Some(process) = self.process.take() {
+                        process.ended(ANSWER_TIMEOUT).await;
                     }
                     return end;
                 }
@@ -448,8 +451,8 @@ impl Supervisor {
             .upgrade()
             .and_then(|worker| worker.state().reason.clone());
         let is_killed = killed.is_cancelled();
-        let status = match self.child.take() {
-            Some(child) => killed_now(child).await,
+        let status = match self.process.take() {
+            Some(process) => process.killed().await,
             None => None,
         };
         let end = match reason.filter(|_| is_killed) {
@@ -461,10 +464,16 @@ impl Supervisor {
     }
 
     /// Does what a tool asks for, beside everything else.
-    fn carry_out(&mut self, number: u64, ask: Ask) {
+    fn carry_out(&mut self, number: u64, ask: Ask, worker: &Weak<Worker>) {
+        if self.asked.len() >= ASKED_MAX {
+            let problem = format!("{ASKED_MAX} tools of the execution ask for something already");
+            let refusal = Refusal::new(RefusalCode::Full, problem);
+            return self.tell(Some((number, Told::Refused { refusal })), worker);
+        }
         let (parts, execution) = (self.parts.clone(), self.execution.clone());
+        let rights = self.rights.clone();
         let asked = self.asked.spawn(async move {
-            let told = asked::carry_out(parts.as_ref(), &execution, ask).await;
+            let told = asked::carry_out(parts.as_ref(), &execution, &rights, ask).await;
             (number, told)
         });
         self.taken_back.insert(number, asked);
@@ -495,7 +504,8 @@ impl Supervisor {
             ..RunCompleted::new(status, end.code)
         };
         match self.runner.close_execution(&self.run_id, completed).await {
-            Ok(()) | Err(StoreError::Ended { .. }) => end,
+            Ok(()) => end,
+            Err(StoreError::Ended { .. }) => self.recorded_end().await.unwrap_or(end),
             Err(error) => {
                 let run_id = &self.run_id;
                 tracing::error!(%run_id, error = chain(&error), "cannot record an end");
@@ -508,16 +518,32 @@ impl Supervisor {
     }
 }
 
+impl Supervisor {
+    /// What the worker itself put on record before it was gone: nobody is told of another end than that.
+    async fn recorded_end(&self) -> Option<End> {
+        let (store, id) = (self.runner.store().clone(), self.execution.clone());
+        let read = tokio::task::spawn_blocking(move || record::end(&store, &id)).await;
+        match read.unwrap_or(Err(StoreError::ShutDown)) {
+            Ok(end) => end,
+            Err(error) => {
+                let id = &self.execution;
+                tracing::error!(%id, error = chain(&error), "cannot read an end");
+                None
+            }
+        }
+    }
+}
+
 /// A worker that nobody supervises any more, because its launch was given up, is killed, and its ledger, if it has
 /// begun one, gets an end after which it can be taken up.
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        let (Some(child), Ok(runtime)) = (self.child.take(), Handle::try_current()) else {
+        let (Some(process), Ok(runtime)) = (self.process.take(), Handle::try_current()) else {
             return;
         };
         let (runner, run_id) = (self.runner.clone(), self.run_id.clone());
         runtime.spawn(async move {
-            killed_now(child).await;
+            process.killed().await;
             let end = RunCompleted::new(RunStatus::Interrupted, OutcomeCode::Interrupted);
             match runner.close_execution(&run_id, end).await {
                 Ok(()) | Err(StoreError::Ended { .. } | StoreError::NotFound { .. }) => {}
@@ -527,13 +553,6 @@ impl Drop for Supervisor {
             }
         });
     }
-}
-
-/// Kills a worker and waits until it is gone.
-async fn killed_now(mut child: Child) -> Option<ExitStatus> {
-    // One that has ended by itself is not there to be killed.
-    let _ended_by_itself = child.start_kill();
-    child.wait().await.ok()
 }
 
 /// What is said of a worker that is gone.

@@ -158,6 +158,19 @@ impl WasmRuntime {
         })
     }
 
+    /// # Errors
+    /// A client of a surface may not name this backend: the operator chose one that isolates more.
+    fn check_isolation(&self, backend: &dyn Backend) -> Result<(), RuntimeError> {
+        let default = self.backend("")?;
+        if backend.name() == default.name() || backend.isolation() >= default.isolation() {
+            return Ok(());
+        }
+        Err(RuntimeError::LessIsolated {
+            name: backend.name().to_owned(),
+            default_backend: default.name().to_owned(),
+        })
+    }
+
     /// Everything that can be known before anything is begun.
     async fn prepare(
         &self,
@@ -165,6 +178,9 @@ impl WasmRuntime {
         prior: Option<Prior>,
     ) -> Result<Prepared, RuntimeError> {
         let backend = self.backend(&launch.executor_id)?;
+        if launch.is_foreign {
+            self.check_isolation(&*backend)?;
+        }
         if let Some(prior) = &prior {
             inherit(&mut launch, &prior.first)?;
         }
@@ -185,10 +201,14 @@ impl WasmRuntime {
         };
         let is_made = launch.is_ephemeral && workspace_path.is_none();
         let folder = is_made.then(|| ephemeral_folder(&run_id)).flatten();
-        let made_path = folder
-            .as_ref()
-            .map(|name| self.0.options.workspaces_dir.join(name));
-        let made_path = made_path.and_then(|path| path.to_str().map(str::to_owned));
+        let made_path = match &folder {
+            Some(name) => {
+                let workspaces = self.0.options.workspaces_dir.clone();
+                let made_in = blocking(move || workspace::made_in(&workspaces)).await??;
+                made_in.join(name).to_str().map(str::to_owned)
+            }
+            None => None,
+        };
         let part = prior
             .as_ref()
             .map_or(1, |prior| prior.parts.saturating_add(1));

@@ -388,6 +388,17 @@ impl Runtime for WasmRuntime {
         Ok(Executions { executions, next })
     }
 
+    async fn list_children(&self, parent: &str) -> Result<Vec<Execution>, RuntimeError> {
+        let parent = parsed(parent)?;
+        self.find(&parent).await?;
+        let now = self.0.options.runner.clock().now();
+        let mut children = self.table().children(&parent, now, LIST_EXECUTIONS_MAX);
+        for child in &mut children {
+            child.agentctl_url = self.url_of(&child.id);
+        }
+        Ok(children)
+    }
+
     async fn subscribe_events(
         &self,
         id: &str,

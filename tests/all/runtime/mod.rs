@@ -13,3 +13,5 @@ mod restarts;
 mod rig;
 mod stuck;
 mod turns;
+mod workers;
+mod workspaces;
