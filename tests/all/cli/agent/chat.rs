@@ -275,19 +275,11 @@ fn killed_in_mid_answer(home: &Home) -> String {
 }
 
 #[test]
-fn a_chat_whose_answer_broke_off_goes_on_when_that_is_said() {
+fn a_chat_whose_answer_broke_off_goes_on_where_it_was() {
     let server = server_that_breaks_off();
     let home = home_with_model(&server);
     let run_id = killed_in_mid_answer(&home);
     let ran = chat(&home, &["chat", "--prior-session", &run_id], "And now?\n");
-    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
-    let how = format!("skillrun agent chat chat --prior-session {run_id} --retry-ambiguous");
-    assert!(ran.stderr.contains(&how), "{ran:?}");
-    let reason = "has no answer on record";
-    assert_eq!(ran.stderr.matches(reason).count(), 1, "{ran:?}");
-
-    let words = ["chat", "--prior-session", &run_id, "--retry-ambiguous"];
-    let ran = chat(&home, &words, "And now?\n");
     // The turn that was cut off ends with an error, and nobody is asked again.
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),
@@ -303,7 +295,7 @@ fn a_chat_whose_answer_broke_off_goes_on_when_that_is_said() {
 }
 
 #[test]
-fn one_whose_answer_broke_off_is_launched_again_when_that_is_said() {
+fn one_whose_answer_broke_off_is_launched_again() {
     let server = server_that_breaks_off();
     let home = home_with_model(&server);
     let run_id = killed_in_mid_answer(&home);
@@ -311,9 +303,6 @@ fn one_whose_answer_broke_off_is_launched_again_when_that_is_said() {
     let words = ["agent", "launch", "chat", "--wait"];
     let prior = ["--prior-session", &run_id];
     let ran = home.skillrun(&[&words[..], &prior].concat());
-    assert_eq!(ran.exit, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("ambiguous_call"), "{ran:?}");
-    let ran = home.skillrun(&[&words[..], &prior, &["--retry-ambiguous"]].concat());
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let id = ran.stdout.trim_end().to_owned();
     let ran = home.skillrun(&["agent", "prompt", &id, "And now?"]);
