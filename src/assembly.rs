@@ -3,11 +3,15 @@
 //! [`Skillrun`] is what an embedder has of all of it: a store, skills, and a runner that carries runs out. Each
 //! part can be replaced before it is built.
 
+#[cfg(any(feature = "server", feature = "mcp"))]
+mod descriptions;
 mod host;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(any(feature = "server", feature = "mcp"))]
+use self::descriptions::Descriptions;
 use self::host::Whole;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
@@ -282,6 +286,8 @@ impl Builder {
             skills,
             runner,
             runtime,
+            #[cfg(any(feature = "server", feature = "mcp"))]
+            descriptions: Descriptions::new(),
             own,
             _watcher: watcher,
         }));
@@ -357,6 +363,8 @@ struct Inner {
     skills: SkillSet,
     runner: Runner,
     runtime: WasmRuntime,
+    #[cfg(any(feature = "server", feature = "mcp"))]
+    descriptions: Descriptions,
     own: Own,
     /// Keeps `skills` as the folder is.
     _watcher: Option<Watcher>,
@@ -414,6 +422,12 @@ impl Skillrun {
     /// What launches, prompts and stops agents.
     pub fn runtime(&self) -> &WasmRuntime {
         &self.0.runtime
+    }
+
+    /// What skills say of themselves, for the surfaces that show it.
+    #[cfg(any(feature = "server", feature = "mcp"))]
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.0.descriptions
     }
 
     /// Where time comes from.

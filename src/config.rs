@@ -5,6 +5,7 @@
 
 mod edit;
 mod file;
+mod mcp;
 mod mcp_server;
 mod model;
 mod runs;
@@ -26,6 +27,7 @@ use crate::capability::{Capability, CapabilityError, Grant, GrantSource, SkillNa
 use crate::limits::{LimitError, LimitOverrides, Limits};
 
 pub use edit::{EditError, TakeOver, set_skill_limit};
+pub use mcp::McpSettings;
 pub use mcp_server::{HiddenText, McpEndpoint, McpProcess, McpServer};
 pub use model::{
     ModelAlias, ModelApi, ModelKey, ModelKeySource, ModelPrices, ModelProviderSettings,
@@ -100,6 +102,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// Executions of agents.
     pub runtime: RuntimeSettings,
+    /// The MCP server.
+    pub mcp: McpSettings,
 }
 
 /// What the operator grants and sets, to every skill and to single ones.

@@ -61,6 +61,8 @@ pub mod histogram;
 pub mod id;
 pub mod ledger;
 pub mod limits;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod models;
 pub mod outcome;
 pub mod registry;

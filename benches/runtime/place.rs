@@ -34,7 +34,7 @@ impl Place {
     /// Launches the agent, and gives the id of its execution, when it is ready.
     pub(crate) async fn ready(&self) -> Result<String> {
         let spec = LaunchSpec {
-            agent_profile_id: "probe_agent".to_owned(),
+            agent_profile_id: "probe-agent".to_owned(),
             ..LaunchSpec::default()
         };
         let launched = self.runtime().launch(spec).await?;

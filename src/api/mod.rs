@@ -37,11 +37,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
+pub use router::MCP_ROUTE;
 
 use self::body::Bodies;
 use self::idempotency::Requests;
 use self::metrics::Metrics;
-use self::skills::Descriptions;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 use crate::trace::{TraceCounter, TraceCounts};
@@ -59,6 +59,8 @@ pub struct ApiOptions {
     pub local_token: Option<Token>,
     /// What is exported of traces, for `/metrics`; none when nothing is.
     pub traces: Option<TraceCounter>,
+    /// What answers at [`MCP_ROUTE`], behind the same rules as everything else; nothing when there is none.
+    pub mcp: Option<axum::Router>,
 }
 
 /// The HTTP surface. Cheap to clone.
@@ -70,9 +72,9 @@ struct Shared {
     access: Mutex<Access>,
     local_token: Option<Token>,
     traces: Option<TraceCounter>,
+    mcp: Option<axum::Router>,
     requests: Arc<Requests>,
     streams: streams::Streams,
-    descriptions: Descriptions,
     bodies: Bodies,
     /// Fires when no new work is taken, because the surface is about to close.
     draining: CancellationToken,
@@ -102,7 +104,7 @@ impl Api {
             }),
             local_token: options.local_token,
             traces: options.traces,
-            descriptions: Descriptions::new(),
+            mcp: options.mcp,
             bodies: Bodies::default(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
@@ -157,11 +159,6 @@ impl Api {
     /// The requests that came with a key.
     pub(crate) fn requests(&self) -> &Arc<Requests> {
         &self.0.requests
-    }
-
-    /// What skills say of themselves.
-    pub(crate) fn descriptions(&self) -> &Descriptions {
-        &self.0.descriptions
     }
 
     /// Fires when streams have to end, because the surface is closing.

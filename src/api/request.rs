@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::Api;
 use super::problem::{PROBLEM_JSON, Problem, ProblemCode};
+use super::router::MCP_ROUTE;
 
 /// The header field with the id of a request, in the response and, if the caller has one, in the request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -43,10 +44,14 @@ impl RequestId {
 /// The outermost layer.
 pub(crate) async fn answer(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(&request);
+    // What an MCP server answers is for MCP to say, also when it is an error.
+    let is_mcp = route(&request) == MCP_ROUTE;
     let span = tracing::info_span!("request", id = id.0, method = %request.method(), path = request.uri().path());
     request.extensions_mut().insert(id.clone());
     let mut response = next.run(request).instrument(span).await;
-    if response.status().is_client_error() || response.status().is_server_error() {
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    let is_own = !is_mcp || response.extensions().get::<Problem>().is_some();
+    if is_error && is_own {
         response = with_document(response, &id.0);
     }
     let headers = response.headers_mut();
@@ -85,6 +90,14 @@ const RUNS_ROUTE: &str = "/api/agent/runs";
 const EXECUTIONS_ROUTE: &str = "/api/agent/executions";
 /// Where an execution is prompted, whose answer may take as long as a turn does, likewise.
 const PROMPT_ROUTE: &str = "/api/agent/executions/{id}/prompt";
+/// Where one execution is, which ends when that is deleted.
+const EXECUTION_ROUTE: &str = "/api/agent/executions/{id}";
+/// Where turns and executions are ended, whose answer may take as long as the agent has for that.
+const ENDING_ROUTES: [&str; 3] = [
+    "/api/agent/executions/{id}/cancel",
+    "/api/agent/executions/{id}/stop",
+    "/api/agent/executions/{id}/stop-children",
+];
 /// How the paths of routes end that answer for as long as somebody listens.
 const STREAMING_ROUTE: &str = "/events";
 
@@ -98,7 +111,11 @@ fn takes_its_time(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let waits = url::form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "wait");
     let route = route(request);
-    route.ends_with(STREAMING_ROUTE) || waits && [RUNS_ROUTE, PROMPT_ROUTE].contains(&route)
+    let ends = ENDING_ROUTES.contains(&route)
+        || request.method() == Method::DELETE && route == EXECUTION_ROUTE;
+    ends || route.ends_with(STREAMING_ROUTE)
+        || route == MCP_ROUTE
+        || waits && [RUNS_ROUTE, PROMPT_ROUTE].contains(&route)
 }
 
 /// Bounds the time of an answer, and reads the body before. A request that may take its own time has to have come

@@ -14,6 +14,9 @@ use super::{
     streams,
 };
 
+/// Where an MCP server is that the surface has beside its own routes.
+pub const MCP_ROUTE: &str = "/mcp";
+
 /// The document of the surface, to which every route adds itself.
 #[derive(OpenApi)]
 #[openapi(
@@ -55,6 +58,7 @@ impl Api {
             .url("/openapi.json", document);
         router
             .merge(page)
+            .merge(self.0.mcp.clone().unwrap_or_default().with_state(()))
             .fallback(no_such_route)
             .layer(middleware::from_fn_with_state(
                 self.clone(),

@@ -1,12 +1,14 @@
 //! What passes between a run and whoever answers its calls: tools, models, people and other skills.
 //! Plain data that knows neither a wire nor a guest.
 
+mod json_values;
 mod model;
 mod session;
 mod tool;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use json_values::json_values;
 pub use model::{
     Message, ModelChunk, ModelRequest, ModelResponse, Part, Role, StopReason, ToolUse,
     ToolUseAnswer, Usage,
@@ -15,6 +17,32 @@ pub use session::{
     PermissionOption, PermissionRequest, PlanEntry, PlanStatus, SessionUpdate, TurnStop,
 };
 pub use tool::{ToolAnswer, ToolDefinition};
+
+/// What the client of a run, a program with a person behind it, can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientFeature {
+    /// To have a person fill in a form.
+    Elicitation,
+    /// To have its language model answer.
+    Sampling,
+    /// Which folders and files it works on.
+    Roots,
+}
+
+impl ClientFeature {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Elicitation, Self::Sampling, Self::Roots];
+
+    /// As it stands in a manifest and in a ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+}
 
 /// What a repetition of a call would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

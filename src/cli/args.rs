@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Take runs over HTTP until told to stop.
     #[cfg(feature = "server")]
     Serve(ServeArgs),
+    /// Be an MCP server on standard input and output: the skills are the tools of whoever starts this.
+    #[cfg(feature = "mcp")]
+    Mcp,
     /// Make a project for a new skill, with an SDK, tests and all that it takes to build it.
     New(NewArgs),
     /// Build the skill of a project into its folder dist, and check it.
@@ -79,6 +82,8 @@ impl Command {
         match self {
             #[cfg(feature = "server")]
             Self::Serve(_) => true,
+            #[cfg(feature = "mcp")]
+            Self::Mcp => true,
             Self::AgentWorker => true,
             _ => false,
         }
@@ -91,6 +96,10 @@ pub(crate) struct ServeArgs {
     /// The address and port to listen on, instead of that of serve.listen; port 0 is any that is free.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
+
+    /// Be an MCP server too, at /mcp, as mcp.serve in config.toml does.
+    #[arg(long)]
+    pub(crate) mcp: bool,
 }
 
 #[derive(Debug, Args)]

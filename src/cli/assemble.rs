@@ -1,14 +1,17 @@
 //! From configuration to the parts that commands work with.
 
+use std::sync::Arc;
+
 use super::exit::Refused;
 use super::printer::Printer;
-use crate::assembly::{AssemblyError, Providers};
+use crate::assembly::{AssemblyError, Builder, Providers, Skillrun};
 use crate::clock::Clock;
 use crate::config::{Admission, Config};
 use crate::ledger::{Store, StoreError, StoreOptions};
 use crate::registry::Registry;
 use crate::runner::{Caller, EngineError, HttpOptions, SkillExecutor, SkillExecutorOptions};
 use crate::telemetry::chain;
+use crate::tools::HostTool;
 use crate::trace_context::TraceContext;
 
 /// Instances that one command needs at once. A pool of this size costs nothing to make.
@@ -49,7 +52,29 @@ pub(crate) fn caller(printer: Printer) -> Caller {
 
 /// Everything outside that the operator configured.
 pub(crate) fn outside(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Providers> {
-    Providers::from_config(config, store, clock).map_err(refused)
+    let mut outside = Providers::from_config(config, store, clock).map_err(refused)?;
+    for tool in host_tools(config) {
+        outside.tools = outside.tools.with_host_tool(tool)?;
+    }
+    Ok(outside)
+}
+
+/// The parts that commands work with which go on for long, not yet put together.
+pub(crate) fn builder(config: Config) -> Builder {
+    let tools = host_tools(&config);
+    let builder = Skillrun::builder(config);
+    tools.into_iter().fold(builder, Builder::host_tool)
+}
+
+/// The tools of this program's own. A run that was begun by any command can be taken up by any other.
+#[cfg(feature = "mcp")]
+fn host_tools(config: &Config) -> Vec<Arc<dyn HostTool>> {
+    crate::mcp::client_tools(config.mcp.input_timeout())
+}
+
+#[cfg(not(feature = "mcp"))]
+fn host_tools(_config: &Config) -> Vec<Arc<dyn HostTool>> {
+    Vec::new()
 }
 
 /// How a run makes requests.

@@ -84,6 +84,8 @@ fn execute(cli: Cli, printer: Printer) -> anyhow::Result<Exit> {
             Command::Skills(command) => commands::skills::skills(command, &config, printer).await,
             #[cfg(feature = "server")]
             Command::Serve(args) => commands::serve::serve(args, inherited, config, printer).await,
+            #[cfg(feature = "mcp")]
+            Command::Mcp => commands::mcp::mcp(config, printer).await,
             Command::New(args) => commands::kit::new(&args, printer),
             Command::Build(args) => commands::kit::build(&args, &config, printer).await,
             Command::Test(args) => commands::kit::test(&args, &config, printer).await,

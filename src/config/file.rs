@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::mcp::{self, McpSection};
 use super::mcp_server::{self, McpServerSection};
 use super::model::{Aliases, Providers, Reader};
 use super::runtime::{self, RuntimeSection};
@@ -67,6 +68,7 @@ struct File {
     serve: ServeSection,
     telemetry: TelemetrySection,
     runtime: RuntimeSection,
+    mcp: McpSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -167,6 +169,7 @@ pub(super) fn parse(home: &Path, text: &str) -> Result<Config, ConfigProblem> {
         model_aliases,
         serve: serve::settings(&place, file.serve)?,
         runtime: runtime::settings(&place, file.runtime)?,
+        mcp: mcp::settings(&place, &file.mcp)?,
         telemetry,
     })
 }

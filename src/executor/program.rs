@@ -82,6 +82,8 @@ pub struct Descriptor {
     pub input_schema: String,
     /// JSON Schema of the result; empty: any JSON.
     pub output_schema: String,
+    /// Whether it is an agent, which is launched and not called.
+    pub is_agent: bool,
     /// What can be called, in the order of the component; empty for a skill of our world.
     pub operations: Vec<OperationDescriptor>,
     /// What it exports beside that and cannot be called.
@@ -257,6 +259,7 @@ impl Program {
         drop(store);
         let descriptor = ended??;
         Ok(Descriptor {
+            is_agent: self.is_agent(),
             name: descriptor.name,
             version: descriptor.version,
             description: descriptor.description,

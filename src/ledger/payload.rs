@@ -19,7 +19,7 @@ pub use session::{
 
 use super::digest::Digest;
 use super::json::{Json, Text, present};
-use crate::call::PermissionOption;
+use crate::call::{ClientFeature, PermissionOption};
 use crate::clock::Timestamp;
 use crate::config::Durability;
 use crate::id::RunId;
@@ -190,6 +190,9 @@ pub struct ClientFacts {
     pub id: String,
     /// The digest of what it asked for, in hexadecimal. Whoever answers a question of the run has to ask for the same.
     pub request_digest: String,
+    /// What it can be asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<ClientFeature>,
     /// Whether the client is told of questions in the answer to its request, and answers with another request:
     /// nobody waits meanwhile, so the run needs no instance either.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -214,6 +214,16 @@ pub enum Problem {
         /// What it has.
         found: &'static str,
     },
+    /// A text that is none of those there may be.
+    #[error("{key} is {given:?}: expected {expected}")]
+    Unexpected {
+        /// The key.
+        key: String,
+        /// What it may be.
+        expected: &'static str,
+        /// What it is, shortened.
+        given: String,
+    },
     /// A text that is empty or too long.
     #[error("{key} has {chars} characters: expected 1 to {max}")]
     WrongLength {

@@ -19,10 +19,19 @@
 //! [expose]                                     # both are true when they are not given
 //! mcp = true
 //! api = false
+//!
+//! [mcp]                                        # what it is to clients of the MCP server
+//! name = "greet_somebody"                      # the skill's name when it is not given
+//! as = "tool"                                  # or prompt, or resource
+//! result = "json"                              # or content: MCP's own form of results
+//! task = "auto"                                # or never, always, required
+//! requires = ["elicitation"]                   # of the client: elicitation, sampling, roots
 //! ```
 //!
 //! Every key can be left out, and so can the file. A key that is not listed here is an error, because
 //! a wish that is misspelled must not be dropped in silence.
+
+mod mcp;
 
 use std::collections::BTreeSet;
 
@@ -30,6 +39,7 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+pub use self::mcp::{McpRole, McpSection, ResourceAddress, TaskSupport};
 use super::finding::{FileFindings, Position, Problem, excerpt};
 use super::folder::Folder;
 use super::schema;
@@ -66,6 +76,8 @@ pub struct Manifest {
     pub output_schema: Option<Value>,
     /// `[expose]`
     pub expose: Expose,
+    /// `[mcp]`
+    pub mcp: McpSection,
 }
 
 /// What a manifest states about the component.
@@ -177,8 +189,10 @@ impl Reader<'_, '_> {
                 "limits" => Self::limits,
                 "schemas" => Self::schemas,
                 "expose" => Self::expose,
+                "mcp" => Self::mcp,
                 _ => {
-                    self.unknown_key(key, "component, capabilities, limits, schemas, expose");
+                    let known = "component, capabilities, limits, schemas, expose, mcp";
+                    self.unknown_key(key, known);
                     continue;
                 }
             };

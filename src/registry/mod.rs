@@ -32,7 +32,10 @@ pub use component::{COMPONENT_FILE, Component};
 pub use finding::{Finding, LoadError, Position, Problem, Severity};
 pub use front_matter::{SKILL_FILE, skill_name};
 pub use install::{InstallError, InstallOutcome, InstallStatus, Staged};
-pub use manifest::{ComponentSection, Expose, MANIFEST_FILE, Manifest, WORLD_VERSIONS};
+pub use manifest::{
+    ComponentSection, Expose, MANIFEST_FILE, Manifest, McpRole, McpSection, ResourceAddress,
+    TaskSupport, WORLD_VERSIONS,
+};
 pub use package::{EntryRule, Format, PackageError, check_archive};
 pub use pin::{Change, FileChange, FileChangeKind, LimitChange, Pin};
 pub use skill::{PinError, Skill, validate};

@@ -40,7 +40,10 @@ pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
 pub use self::statistics::{LiveExecutions, RuntimeStatistics};
-pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, work};
+pub use self::subprocess::{
+    SUBPROCESS, Subprocess, WorkerError, WorkerProgram, respell_daemon_frames,
+    respell_worker_frames, work,
+};
 pub use self::subscription::EventSubscription;
 pub use self::table::{CHILDREN_MAX, DEPTH_MAX, DESCENDANTS_MAX, QUEUED_MAX};
 pub use self::types::{

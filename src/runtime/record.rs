@@ -21,6 +21,8 @@ pub(super) struct Read {
     pub(super) first: Option<SessionFacts>,
     /// How many there are.
     pub(super) parts: u32,
+    /// Whether its last line says that nothing can follow any more.
+    pub(super) is_closed: bool,
     /// The one that was looked for, or the newest.
     execution: Option<Execution>,
     /// The number of the newest prompt so far.
@@ -71,6 +73,7 @@ impl Read {
         if summary.state == RunState::Running && summary.writer_pid.is_none() {
             read.interrupt();
         }
+        read.is_closed = matches!(summary.state, RunState::Ended(status) if !status.is_resumable());
         Ok(read)
     }
 

@@ -30,7 +30,7 @@ pub enum WorkspaceError {
         path: PathBuf,
     },
     /// A client of a surface named a folder that the operator did not open for that.
-    #[error("workspace path {path:?} is in no folder of runtime.workspaces")]
+    #[error("workspace path {path:?} is no folder below one of runtime.workspaces")]
     NotOpened {
         /// The path.
         path: PathBuf,

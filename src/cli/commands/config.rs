@@ -1,5 +1,6 @@
 //! `skillrun config`.
 
+mod mcp;
 mod mcp_servers;
 mod runtime;
 mod serve;
@@ -136,6 +137,7 @@ fn settings(config: &Config) -> Vec<Setting> {
 fn sections(config: &Config) -> Vec<Setting> {
     let mut settings = runtime::settings(&config.runtime);
     settings.extend(serve::settings(&config.serve));
+    settings.extend(mcp::settings(&config.mcp));
     settings.extend(telemetry(&config.telemetry));
     settings.extend(grants_and_network(config));
     settings

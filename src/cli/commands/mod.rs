@@ -7,6 +7,8 @@ pub(super) mod completions;
 pub(super) mod config;
 mod explain;
 pub(super) mod kit;
+#[cfg(feature = "mcp")]
+pub(super) mod mcp;
 pub(super) mod replay;
 mod resume;
 pub(super) mod run;

@@ -18,7 +18,9 @@ pub(crate) use self::listener::Inherited;
 use self::reload::Reload;
 use anyhow::Context as _;
 
-use crate::api::{Api, ApiOptions};
+use axum::Router;
+
+use crate::api::{Api, ApiOptions, MCP_ROUTE};
 use crate::assembly::Skillrun;
 use crate::cli::args::ServeArgs;
 use crate::cli::assemble;
@@ -49,7 +51,8 @@ pub(crate) async fn serve(
     let reload = Reload::new(&config, settings.listen);
     let recovery = config.recovery;
     let worker = worker::program(&config).context("cannot find this program")?;
-    let host = Skillrun::builder(config)
+    let has_mcp = args.mcp || config.mcp.serve;
+    let host = assemble::builder(config)
         .watch_skills()
         .worker(worker)
         .build();
@@ -69,6 +72,7 @@ pub(crate) async fn serve(
     let record = DaemonRecord::new(settings.listen);
     tell_where_executions_are(&host, &record);
     let api = Api::new(ApiOptions {
+        mcp: mcp(&host, has_mcp)?,
         host: host.clone(),
         local_token: record.token(),
         traces: exporter.as_ref().map(ExporterHandle::counter),
@@ -97,6 +101,28 @@ pub(crate) async fn serve(
     tokio::select! {
         exit = life => Ok(exit),
         never = supervisor::watchdog() => match never {},
+    }
+}
+
+/// The MCP server at its route, where it is wanted.
+#[cfg(feature = "mcp")]
+fn mcp(host: &Skillrun, is_wanted: bool) -> anyhow::Result<Option<Router>> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    let mcp = crate::mcp::Mcp::new(host.clone())?;
+    let body_bytes_max = host.config().serve.body_bytes_max;
+    Ok(Some(Router::new().route_service(
+        MCP_ROUTE,
+        mcp.http_service(body_bytes_max),
+    )))
+}
+
+#[cfg(not(feature = "mcp"))]
+fn mcp(_host: &Skillrun, is_wanted: bool) -> anyhow::Result<Option<Router>> {
+    match is_wanted {
+        true => Err(Refused::usage("this program was built without the MCP server").into()),
+        false => Ok(None),
     }
 }
 

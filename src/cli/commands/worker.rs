@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 
-use crate::assembly::Skillrun;
-use crate::cli::assemble::refused;
+use crate::cli::assemble::{builder, refused};
 use crate::cli::exit::Exit;
 use crate::config::{Config, McpEndpoint};
 use crate::runtime::{WorkerError, WorkerProgram, work};
@@ -26,7 +25,7 @@ pub(crate) async fn worker(mut config: Config) -> anyhow::Result<Exit> {
         }
     }
     let documents_dir = config.documents_dir();
-    let host = Skillrun::builder(config).build().map_err(refused)?;
+    let host = builder(config).build().map_err(refused)?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let worked = work(host.runner().clone(), documents_dir, input, output).await;
     let ended = tokio::time::timeout(ABANDONED_TIME_MAX, host.shutdown()).await;

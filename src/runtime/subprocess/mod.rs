@@ -12,7 +12,6 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -29,6 +28,7 @@ use self::process::{Pipes, Process};
 use super::backend::{
     Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance, Isolation,
 };
+use super::event::REASON_INTERRUPTED;
 use super::modes::{ModeParts, Refusal, RefusalCode};
 use super::record;
 use super::state::Ending;
@@ -39,6 +39,7 @@ use crate::outcome::OutcomeCode;
 use crate::runner::{PromptRefused, Runner, SessionObserver, ToolSurface};
 use crate::telemetry::chain;
 
+pub use self::frame::{respell_daemon_frames, respell_worker_frames};
 pub use self::worker::{WorkerError, work};
 
 /// The name of the backend.
@@ -46,7 +47,7 @@ pub const SUBPROCESS: &str = "subprocess";
 
 /// How long a worker may take to put its first event on record. Protects launches from a program that is none.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it may take to change its tools, and to end after its execution has.
+/// How long it may take to change its tools, to end as interrupted, and to end after its execution has.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frames that wait to be sent to a worker. There is one prompt at a time, so that more are a sign that it does not
 /// read.
@@ -78,13 +79,19 @@ pub struct Subprocess {
 #[derive(Default)]
 struct Live {
     workers: Mutex<HashMap<RunId, Weak<Worker>>>,
-    /// All of them are to end as interrupted, also those that come later.
-    is_interrupted: AtomicBool,
+    /// Fires when all of them are to end as interrupted, also those that come later.
+    interrupted: CancellationToken,
 }
 
 impl Live {
     fn workers(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Worker>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ready when workers were told to end as interrupted and have had their time for that.
+    async fn overdue(&self) {
+        self.interrupted.cancelled().await;
+        tokio::time::sleep(ANSWER_TIMEOUT).await;
     }
 }
 
@@ -152,18 +159,22 @@ impl Backend for Subprocess {
             rights,
             asked: JoinSet::new(),
             taken_back: HashMap::new(),
+            live: Arc::clone(&self.live),
         };
         let mut outgoing = Outgoing::new(stdin);
         let launch = ToWorker::Launch(Box::new(launch(request)));
         let sent = outgoing.send(&launch).await;
         sent.map_err(|error| Self::unavailable(format!("the worker takes nothing: {error}")))?;
-        let started_at = match tokio::time::timeout(START_TIMEOUT, supervisor.started()).await {
-            Ok(started) => started?,
-            Err(_elapsed) => {
+        let started_at = tokio::select! {
+            started = supervisor.started() => started?,
+            () = tokio::time::sleep(START_TIMEOUT) => {
                 let seconds = START_TIMEOUT.as_secs();
                 return Err(Self::unavailable(format!(
                     "the worker did not begin within {seconds} s"
                 )));
+            }
+            () = self.live.overdue() => {
+                return Err(Self::unavailable("the worker did not begin before the shutdown"));
             }
         };
         let (frames, to_send) = mpsc::channel(FRAMES_MAX);
@@ -178,7 +189,7 @@ impl Backend for Subprocess {
         workers.insert(worker.run_id.clone(), Arc::downgrade(&worker));
         drop(workers);
         // After that it is found by whoever interrupts all; before, it has to look itself.
-        if self.live.is_interrupted.load(Ordering::Acquire) {
+        if self.live.interrupted.is_cancelled() {
             worker.send(ToWorker::Interrupt);
         }
         tokio::spawn(send(outgoing, to_send, worker.killed.clone()));
@@ -204,7 +215,7 @@ impl Backend for Subprocess {
     }
 
     fn interrupt(&self) {
-        self.live.is_interrupted.store(true, Ordering::Release);
+        self.live.interrupted.cancel();
         let workers: Vec<_> = self
             .live
             .workers()
@@ -323,7 +334,11 @@ impl Instance for Worker {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(reason))) => Err(Subprocess::unavailable(reason)),
             Ok(Err(_gone)) => Err(BackendError::Over),
-            Err(_elapsed) => Err(Subprocess::unavailable("the worker does not answer")),
+            Err(_elapsed) => {
+                // It may change its tools later all the same, when everybody takes them for the old ones.
+                self.killed.cancel();
+                Err(Subprocess::unavailable("the worker does not answer"))
+            }
         }
     }
 
@@ -352,6 +367,7 @@ struct Supervisor {
     /// What its tools ask for. It ends with this.
     asked: JoinSet<(u64, Told)>,
     taken_back: HashMap<u64, AbortHandle>,
+    live: Arc<Live>,
 }
 
 impl Supervisor {
@@ -382,10 +398,17 @@ impl Supervisor {
 
     /// Passes on what the worker tells, until it is gone and its ledger has an end.
     async fn supervise(mut self, killed: CancellationToken, worker: Weak<Worker>) -> End {
+        let live = Arc::clone(&self.live);
+        let mut overdue = std::pin::pin!(live.overdue());
+        let mut is_overdue = false;
         let problem = loop {
             let frame = tokio::select! {
                 frame = self.incoming.next::<FromWorker>() => frame,
                 () = killed.cancelled() => break "it was killed".to_owned(),
+                () = &mut overdue => {
+                    is_overdue = true;
+                    break "it did not end when it was interrupted".to_owned();
+                }
                 Some(told) = self.asked.join_next() => {
                     self.tell(told.ok(), &worker);
                     continue;
@@ -434,6 +457,7 @@ impl Supervisor {
         };
         let end = match reason.filter(|_| is_killed) {
             Some(reason) => End::stopped(OutcomeCode::Cancelled, reason),
+            None if is_overdue => End::stopped(OutcomeCode::Interrupted, REASON_INTERRUPTED),
             None => End::failed(OutcomeCode::Internal, gone(&problem, status)),
         };
         self.close(end).await

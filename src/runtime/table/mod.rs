@@ -496,6 +496,17 @@ impl Table {
         (!entry.is_hidden()).then(|| entry.progress())
     }
 
+    /// What whoever changes the mode of an execution holds meanwhile.
+    ///
+    /// # Errors
+    /// There is no such live execution.
+    pub(super) fn mode_changes(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<Arc<tokio::sync::Mutex<()>>, RuntimeError> {
+        Ok(self.inner().live_mut(id)?.mode_changes())
+    }
+
     /// The way to a live execution whose mode is to be changed, and the mode that it has. From here to
     /// [`Table::end_mode_change`] no subscriber is told of a change.
     ///

@@ -195,6 +195,22 @@ fn prompts_are_sent_one_by_one_in_their_order_and_no_more_wait_than_may() {
     });
 }
 
+/// The ledger of one that is taken up may be made up.
+#[test]
+fn after_the_last_number_of_a_prompt_there_is_the_same_again() {
+    once(|| {
+        let table = table();
+        let live = begin(&table, "s", None);
+        let booted = SessionSignal::Booted {
+            generation: u64::MAX,
+            seq: 2,
+        };
+        table.apply(&live.slot, booted);
+        table.enqueue(&live.slot.id, "a".to_owned()).unwrap();
+        assert_eq!(live.told.prompts(), [(u64::MAX, "a".to_owned())]);
+    });
+}
+
 #[test]
 fn what_comes_late_for_an_earlier_turn_changes_nothing() {
     once(|| {

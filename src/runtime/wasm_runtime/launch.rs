@@ -130,10 +130,12 @@ impl WasmRuntime {
         let read = read.ok_or_else(|| invalid(format!("there is no ledger of run {run_id}")))?;
         let parts = read.parts;
         let no_agent = || invalid(format!("run {run_id} is no execution of an agent"));
-        Ok(Prior {
-            first: read.first.ok_or_else(no_agent)?,
-            parts,
-        })
+        let first = read.first.ok_or_else(no_agent)?;
+        // No backend is asked for what none can do.
+        match read.is_closed {
+            true => Err(refused(&first, StoreError::Ended { run_id }.into())),
+            false => Ok(Prior { first, parts }),
+        }
     }
 
     fn backend(&self, name: &str) -> Result<Arc<dyn Backend>, RuntimeError> {
@@ -197,7 +199,7 @@ impl WasmRuntime {
             Some(path) => {
                 let below = launch.is_foreign.then(|| self.0.options.workspaces.clone());
                 let checked = blocking(move || workspace::check(&path, below.as_deref())).await?;
-                Some(checked?)
+                Some(checked.map_err(|error| shown_to(launch.is_foreign, error))?)
             }
             None => None,
         };
@@ -350,6 +352,14 @@ fn inherit(launch: &mut Launch, first: &SessionFacts) -> Result<(), RuntimeError
         launch.is_ephemeral |= first.is_ephemeral;
     }
     Ok(())
+}
+
+/// What whoever launches is told of a folder. What there is where nothing was opened is not for a client to know.
+fn shown_to(is_foreign: bool, error: WorkspaceError) -> WorkspaceError {
+    match error {
+        WorkspaceError::Unusable { path, .. } if is_foreign => WorkspaceError::NotOpened { path },
+        error => error,
+    }
 }
 
 fn grant(path: &str) -> Capability {

@@ -1,9 +1,5 @@
 //! Which skills there are, and what each is.
 
-mod descriptions;
-
-pub(crate) use descriptions::Descriptions;
-
 use std::sync::Arc;
 
 use axum::Json;
@@ -162,7 +158,7 @@ fn profile(api: &Api, skill: &Skill) -> Result<RunProfile, Problem> {
 /// What the skill says of itself, or why it does not.
 async fn describe(api: &Api, skill: &Skill) -> (Option<Descriptor>, Option<DescribeFailure>) {
     let executor = api.host().runner().executor();
-    let error = match api.descriptions().of(&*executor, skill).await {
+    let error = match api.host().descriptions().of(&*executor, skill).await {
         Ok(said) => return (Some(Descriptor::of(&said, &skill.manifest)), None),
         Err(error) => error,
     };

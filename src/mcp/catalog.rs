@@ -1,0 +1,252 @@
+//! What there is for a client: each skill that is exposed to MCP, under one name, in the order of names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use super::Mcp;
+use crate::capability::{Capability, FsAccess, Policy};
+use crate::registry::{McpRole, Registry, Skill};
+use crate::runner::{Descriptor, OperationDescriptor, Terms};
+use crate::telemetry::chain;
+
+/// Bytes of a description. Protects whoever lists tools, which is most often a model.
+const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
+
+/// A skill, or an operation of one, under the name that clients know it by.
+#[derive(Clone)]
+pub(super) struct Entry {
+    /// The name.
+    pub(super) name: String,
+    /// The skill.
+    pub(super) skill: Arc<Skill>,
+    /// What the runner is asked for: the skill's name, and perhaps an operation behind a dot.
+    pub(super) target: String,
+    /// What it says of itself; none for a skill without a component.
+    descriptor: Option<Arc<Descriptor>>,
+    operation: Option<OperationDescriptor>,
+}
+
+/// What a skill is to clients. One without a component can be nothing but a prompt.
+pub(super) fn role(skill: &Skill) -> McpRole {
+    match skill.component {
+        Some(_) => skill.manifest.mcp.role,
+        None => McpRole::Prompt,
+    }
+}
+
+/// The exposed skills of a role, by the name that they are known by.
+///
+/// A name that a skill chose is its own unless it is also the name of another skill, or another skill of the role chose
+/// it too: then each goes by its skill's name, so that none takes the place of another.
+pub(super) fn exposed(registry: &Registry, wanted: McpRole) -> BTreeMap<String, Arc<Skill>> {
+    let of_role = |skill: &&Arc<Skill>| skill.manifest.expose.mcp && role(skill) == wanted;
+    let chosen = registry.skills().filter(of_role);
+    let chosen = chosen.filter_map(|skill| skill.manifest.mcp.name.as_deref());
+    let (mut once, mut more) = (BTreeSet::new(), BTreeSet::new());
+    for name in chosen {
+        if !once.insert(name) {
+            more.insert(name);
+        }
+    }
+    let name = |skill: &Arc<Skill>| match skill.manifest.mcp.name.as_deref() {
+        Some(name) if !more.contains(name) && is_free(registry, name, skill) => name.to_owned(),
+        _ => skill.name.to_string(),
+    };
+    let exposed = registry.skills().filter(of_role);
+    exposed
+        .map(|skill| (name(skill), Arc::clone(skill)))
+        .collect()
+}
+
+/// Whether no other skill has that name, be it for itself or for an operation.
+fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
+    let bare = name.split('.').next().unwrap_or(name);
+    bare == skill.name.as_str() || registry.get(bare).is_none()
+}
+
+impl Mcp {
+    /// All tools, in the order of their names. What cannot be asked what it is cannot be called either, and is left
+    /// out.
+    pub(super) async fn tools(&self) -> BTreeMap<String, Entry> {
+        let registry = self.host().skills().current();
+        let mut tools = BTreeMap::new();
+        for (name, skill) in exposed(&registry, McpRole::Tool) {
+            let Some(descriptor) = self.described(&skill).await else {
+                continue;
+            };
+            if descriptor.is_agent {
+                continue;
+            }
+            for entry in entries(name, skill, &descriptor) {
+                tools.entry(entry.name.clone()).or_insert(entry);
+            }
+        }
+        tools
+    }
+
+    /// The tool of that name.
+    pub(super) async fn tool(&self, name: &str) -> Option<Entry> {
+        let registry = self.host().skills().current();
+        let exposed = exposed(&registry, McpRole::Tool);
+        let of_skill = |name: &str| exposed.get_key_value(name);
+        let (known, skill) = of_skill(name).or_else(|| of_skill(name.rsplit_once('.')?.0))?;
+        let descriptor = self.described(skill).await?;
+        if descriptor.is_agent {
+            return None;
+        }
+        let mut entries = entries(known.clone(), Arc::clone(skill), &descriptor);
+        entries.find(|entry| entry.name == name)
+    }
+
+    /// What a skill says of itself.
+    pub(super) async fn described(&self, skill: &Skill) -> Option<Arc<Descriptor>> {
+        let executor = self.host().runner().executor();
+        let described = self.host().descriptions().of(&*executor, skill).await;
+        described
+            .inspect_err(|error| {
+                let (skill, error) = (&skill.name, chain(error));
+                tracing::warn!(%skill, error, "a skill is not offered");
+            })
+            .ok()
+    }
+
+    /// The tool as clients are told of it.
+    pub(super) fn listed(&self, entry: &Entry) -> Tool {
+        let terms = Terms::default();
+        let profile = self
+            .host()
+            .runner()
+            .executor()
+            .profile(&entry.target, &terms);
+        let policy = profile.map(|profile| profile.policy).unwrap_or_default();
+        let input = Arc::new(entry.input_schema());
+        let mut tool =
+            Tool::new_with_raw(entry.name.clone(), Some(entry.description().into()), input)
+                .with_annotations(annotations(&policy));
+        if let Some(title) = &entry.skill.manifest.mcp.title {
+            tool = tool.with_title(title);
+        }
+        if let Some(output) = entry.output_schema() {
+            tool = tool.with_raw_output_schema(Arc::new(output));
+        }
+        tool
+    }
+}
+
+/// What of a skill can be called: itself, or each of its operations.
+fn entries(
+    name: String,
+    skill: Arc<Skill>,
+    descriptor: &Arc<Descriptor>,
+) -> impl Iterator<Item = Entry> {
+    let whole = descriptor.operations.is_empty().then(|| Entry {
+        name: name.clone(),
+        target: skill.name.to_string(),
+        skill: Arc::clone(&skill),
+        descriptor: Some(Arc::clone(descriptor)),
+        operation: None,
+    });
+    let operations: Vec<Entry> = descriptor
+        .operations
+        .iter()
+        .map(|operation| Entry {
+            name: format!("{name}.{}", known_as(&operation.name)),
+            target: format!("{}.{}", skill.name, operation.name),
+            skill: Arc::clone(&skill),
+            descriptor: Some(Arc::clone(descriptor)),
+            operation: Some(operation.clone()),
+        })
+        .collect();
+    whole.into_iter().chain(operations)
+}
+
+/// The name of an operation, of the characters that MCP lets a tool's name have.
+fn known_as(operation: &str) -> String {
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let known = |c: char| Some(c).filter(fits).unwrap_or('_');
+    operation.chars().map(known).collect()
+}
+
+impl Entry {
+    pub(super) fn description(&self) -> String {
+        let said = self
+            .operation
+            .as_ref()
+            .map(|operation| &operation.description);
+        let said = said.filter(|said| !said.is_empty());
+        let own = || match self.skill.description.as_str() {
+            "" => self
+                .descriptor
+                .as_ref()
+                .map_or("", |said| &said.description),
+            own => own,
+        };
+        let description = said.map_or_else(own, String::as_str);
+        match description.get(..description.floor_char_boundary(DESCRIPTION_BYTES_MAX)) {
+            None | Some("") => format!("The skill {}.", self.target),
+            Some(description) => description.to_owned(),
+        }
+    }
+
+    /// What arguments have to fit. MCP wants an object that says so.
+    fn input_schema(&self) -> JsonObject {
+        let manifest = self.skill.manifest.input_schema.clone();
+        let said = || match (&self.operation, &self.descriptor) {
+            (Some(operation), _) => Some(operation.input_schema.clone()),
+            (None, Some(said)) => serde_json::from_str(&said.input_schema).ok(),
+            (None, None) => None,
+        };
+        match manifest.or_else(said) {
+            Some(Value::Object(mut schema)) => {
+                schema.entry("type").or_insert_with(|| json!("object"));
+                schema
+            }
+            _ => JsonObject::from_iter([("type".to_owned(), json!("object"))]),
+        }
+    }
+
+    /// What structured content fits, where it is always an object and the skill says which.
+    pub(super) fn output_schema(&self) -> Option<JsonObject> {
+        if self.skill.manifest.mcp.is_content {
+            return None;
+        }
+        let manifest = self.skill.manifest.output_schema.clone();
+        let said = || match (&self.operation, &self.descriptor) {
+            (Some(operation), _) => Some(operation.output_schema.clone()),
+            (None, Some(said)) => serde_json::from_str(&said.output_schema).ok(),
+            (None, None) => None,
+        };
+        match manifest.or_else(said)? {
+            Value::Object(schema) if schema.get("type") == Some(&json!("object")) => Some(schema),
+            _ => None,
+        }
+    }
+}
+
+/// What can be told of a tool from what it may do. Without any right it changes nothing, and meets nobody.
+fn annotations(policy: &Policy) -> ToolAnnotations {
+    let reaches_out = |capability: &Capability| {
+        matches!(
+            capability,
+            Capability::Net(_)
+                | Capability::Tool { .. }
+                | Capability::Llm { .. }
+                | Capability::Skill { .. }
+        )
+    };
+    let writes = |capability: &Capability| match capability {
+        Capability::Fs { access, .. } => *access == FsAccess::ReadWrite,
+        other => reaches_out(other),
+    };
+    let is_read_only = !policy.effective.iter().any(writes);
+    let annotations = ToolAnnotations::new()
+        .read_only(is_read_only)
+        .open_world(policy.effective.iter().any(reaches_out));
+    match is_read_only {
+        true => annotations.destructive(false).idempotent(true),
+        false => annotations,
+    }
+}
