@@ -158,12 +158,19 @@ impl WasmRuntime {
         })
     }
 
+    /// The backend of a launch.
+    ///
     /// # Errors
-    /// A client of a surface may not name this backend: the operator chose one that isolates more.
-    fn check_isolation(&self, backend: &dyn Backend) -> Result<(), RuntimeError> {
+    /// There is none of that name; or a client of a surface may not name it, since the operator chose one that
+    /// isolates more.
+    fn backend_of(&self, launch: &Launch) -> Result<Arc<dyn Backend>, RuntimeError> {
+        let backend = self.backend(&launch.executor_id)?;
+        if !launch.is_foreign {
+            return Ok(backend);
+        }
         let default = self.backend("")?;
         if backend.name() == default.name() || backend.isolation() >= default.isolation() {
-            return Ok(());
+            return Ok(backend);
         }
         Err(RuntimeError::LessIsolated {
             name: backend.name().to_owned(),
@@ -177,10 +184,7 @@ impl WasmRuntime {
         mut launch: Launch,
         prior: Option<Prior>,
     ) -> Result<Prepared, RuntimeError> {
-        let backend = self.backend(&launch.executor_id)?;
-        if launch.is_foreign {
-            self.check_isolation(&*backend)?;
-        }
+        let backend = self.backend_of(&launch)?;
         if let Some(prior) = &prior {
             inherit(&mut launch, &prior.first)?;
         }
