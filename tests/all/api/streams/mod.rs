@@ -53,6 +53,7 @@ impl Surface {
         let settings = config.serve.clone();
         let host = Skillrun::builder(config).build().unwrap();
         let api = Api::new(ApiOptions {
+            mcp: None,
             host: host.clone(),
             settings,
             token: None,
