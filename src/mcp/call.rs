@@ -82,6 +82,7 @@ impl Mcp {
         let token = cx.meta.get_progress_token();
         let notes = Notes::new(
             cx.peer.clone(),
+            self.host().clock().clone(),
             token,
             level,
             job.target.clone(),

@@ -1,6 +1,6 @@
 //! What a client is told of a run while it waits: how far it is, and what the skill logs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -9,6 +9,7 @@ use rmcp::model::{
 use rmcp::service::Peer;
 use serde_json::{Value, json};
 
+use crate::clock::{Clock, Stopwatch};
 use crate::id::RunId;
 use crate::ledger::{Event, Log, LogLevel, Origin};
 
@@ -23,12 +24,13 @@ const LOG_LINES_MAX: u64 = 1_000;
 /// Tells one client of one run.
 pub(super) struct Notes {
     peer: Peer<RoleServer>,
+    clock: Clock,
     token: Option<ProgressToken>,
     level: Option<LoggingLevel>,
     logger: String,
     run_id: RunId,
     /// How far the client was told that the run is, and when.
-    told: Option<(f64, Instant)>,
+    told: Option<(f64, Stopwatch)>,
     /// Whether the skill itself says how far it is.
     skill_reports: bool,
     calls: u32,
@@ -39,6 +41,7 @@ impl Notes {
     /// Progress where the client gave a token for it, and log lines of at least that level.
     pub(super) fn new(
         peer: Peer<RoleServer>,
+        clock: Clock,
         token: Option<ProgressToken>,
         level: Option<LoggingLevel>,
         logger: String,
@@ -46,6 +49,7 @@ impl Notes {
     ) -> Self {
         Self {
             peer,
+            clock,
             token,
             level,
             logger,
@@ -89,15 +93,14 @@ impl Notes {
         let Some(token) = &self.token else {
             return;
         };
-        let now = Instant::now();
         let is_last = total == Some(progress);
-        let is_due = self.told.is_none_or(|(told, at)| {
-            progress > told && (is_last || now.duration_since(at) >= PROGRESS_INTERVAL)
+        let is_due = self.told.as_ref().is_none_or(|(told, since)| {
+            progress > *told && (is_last || since.elapsed() >= PROGRESS_INTERVAL)
         });
         if !is_due || !progress.is_finite() {
             return;
         }
-        self.told = Some((progress, now));
+        self.told = Some((progress, self.clock.stopwatch()));
         let mut params = ProgressNotificationParam::new(token.clone(), progress);
         params.total = total.filter(|total| total.is_finite());
         params.message = message.map(str::to_owned);
