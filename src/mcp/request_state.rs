@@ -149,6 +149,7 @@ fn make(home: &Path, path: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
@@ -202,7 +203,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(KEY_FILE);
         RequestStates::of_home(home.path()).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let error = RequestStates::of_home(home.path())
             .err()
             .unwrap()

@@ -56,6 +56,7 @@ impl Surface {
             token: None,
             local_token: None,
             traces: None,
+            mcp: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
