@@ -68,37 +68,44 @@ fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
 }
 
 impl Mcp {
-    /// All tools, in the order of their names. What cannot be asked what it is cannot be called either, and is left
-    /// out.
-    pub(super) async fn tools(&self) -> BTreeMap<String, Entry> {
+    /// Everything of a role, in the order of the names. What cannot be asked what it is cannot be called either, and is
+    /// left out.
+    pub(super) async fn entries(&self, wanted: McpRole) -> BTreeMap<String, Entry> {
         let registry = self.host().skills().current();
-        let mut tools = BTreeMap::new();
-        for (name, skill) in exposed(&registry, McpRole::Tool) {
-            let Some(descriptor) = self.described(&skill).await else {
-                continue;
-            };
-            if descriptor.is_agent {
-                continue;
-            }
-            for entry in entries(name, skill, &descriptor) {
-                tools.entry(entry.name.clone()).or_insert(entry);
+        let mut all = BTreeMap::new();
+        for (name, skill) in exposed(&registry, wanted) {
+            for entry in self.entries_of(name, skill).await {
+                all.entry(entry.name.clone()).or_insert(entry);
             }
         }
-        tools
+        all
     }
 
-    /// The tool of that name.
-    pub(super) async fn tool(&self, name: &str) -> Option<Entry> {
+    /// What of a skill can be called. An agent is launched instead.
+    async fn entries_of(&self, name: String, skill: Arc<Skill>) -> Vec<Entry> {
+        if skill.component.is_none() {
+            return vec![Entry {
+                name,
+                target: skill.name.to_string(),
+                skill,
+                descriptor: None,
+                operation: None,
+            }];
+        }
+        match self.described(&skill).await {
+            Some(descriptor) if !descriptor.is_agent => entries(name, skill, &descriptor).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What has that name in a role.
+    pub(super) async fn entry(&self, wanted: McpRole, name: &str) -> Option<Entry> {
         let registry = self.host().skills().current();
-        let exposed = exposed(&registry, McpRole::Tool);
+        let exposed = exposed(&registry, wanted);
         let of_skill = |name: &str| exposed.get_key_value(name);
         let (known, skill) = of_skill(name).or_else(|| of_skill(name.rsplit_once('.')?.0))?;
-        let descriptor = self.described(skill).await?;
-        if descriptor.is_agent {
-            return None;
-        }
-        let mut entries = entries(known.clone(), Arc::clone(skill), &descriptor);
-        entries.find(|entry| entry.name == name)
+        let entries = self.entries_of(known.clone(), Arc::clone(skill)).await;
+        entries.into_iter().find(|entry| entry.name == name)
     }
 
     /// What a skill says of itself.
@@ -192,7 +199,7 @@ impl Entry {
     }
 
     /// What arguments have to fit. MCP wants an object that says so.
-    fn input_schema(&self) -> JsonObject {
+    pub(super) fn input_schema(&self) -> JsonObject {
         let manifest = self.skill.manifest.input_schema.clone();
         let said = || match (&self.operation, &self.descriptor) {
             (Some(operation), _) => Some(operation.input_schema.clone()),
