@@ -26,7 +26,6 @@ mod resume;
 mod router;
 mod runs;
 mod server;
-mod shown_line;
 mod skills;
 mod stalled;
 mod streams;

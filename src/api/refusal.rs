@@ -4,12 +4,11 @@
 use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 
-use super::dto::skill::without_host_dir;
 use super::extract::{no_such_execution, no_such_run};
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
-use crate::runner::{ExecutorError, ResumeError, RunError};
+use crate::runner::{ExecutorError, ResumeError, RunError, without_host_dir};
 use crate::runtime::{BackendError, RuntimeError};
 
 /// Seconds after which a caller who was refused for want of room may ask again.

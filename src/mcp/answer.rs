@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
-    CallToolResult, ContentBlock, ErrorData, MetaObject, Resource, ResourceContents,
+    CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject, Resource, ResourceContents,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::outcome::OutcomeCode;
 const RUN_ID: &str = "skillrun/run_id";
 const CODE: &str = "skillrun/code";
 /// Blocks of one result. Protects whoever shows it.
-const BLOCKS_MAX: usize = 1_000;
+pub(super) const BLOCKS_MAX: usize = 1_000;
 
 /// The address of a run, as a resource.
 pub(super) fn run_uri(run_id: &RunId) -> String {
@@ -167,6 +167,22 @@ fn failure(
             Ok(CallToolResult::error(vec![ContentBlock::text(text)]))
         }
     }
+}
+
+/// What a client is told of a run without a result, where there is no result that could say so.
+pub(super) fn refusal(run_id: &RunId, end: &RunCompleted) -> ErrorData {
+    let code = end.code.unwrap_or(OutcomeCode::Internal);
+    let error = end.error.as_ref().map_or("", |error| error.as_str());
+    let text = match (code, error) {
+        (OutcomeCode::SkillError, error) => error.to_owned(),
+        (code, "") => format!("the run ended with {code}"),
+        (code, error) => format!("{code}: {error}"),
+    };
+    let mut refused = protocol_error(run_id, code, text, end.hint.as_deref());
+    if code == OutcomeCode::InvalidInput {
+        refused.code = ErrorCode::INVALID_PARAMS;
+    }
+    refused
 }
 
 /// What a client is told of a run that gave nothing that could be a result.

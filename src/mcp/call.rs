@@ -21,7 +21,7 @@ use super::start::{Job, internal};
 use crate::call::ClientFeature;
 use crate::id::RunId;
 use crate::ledger::{RunCompleted, TaskFacts};
-use crate::registry::{Skill, TaskSupport};
+use crate::registry::{McpRole, Skill, TaskSupport};
 
 /// What has become of a job by the time its client is answered.
 pub(super) enum Done {
@@ -42,7 +42,7 @@ impl Mcp {
     ) -> Result<CallToolResponse, ErrorData> {
         let client = Client::of(cx);
         let name = request.name.as_ref();
-        let Some(entry) = self.tool(name).await else {
+        let Some(entry) = self.entry(McpRole::Tool, name).await else {
             return Err(no_such("tool", name));
         };
         check_client(&client, &entry.skill)?;
@@ -82,7 +82,6 @@ impl Mcp {
         let token = cx.meta.get_progress_token();
         let notes = Notes::new(
             cx.peer.clone(),
-            self.host().clock().clone(),
             token,
             level,
             job.target.clone(),

@@ -61,6 +61,15 @@ pub(super) fn exposed(registry: &Registry, wanted: McpRole) -> BTreeMap<String, 
         .collect()
 }
 
+/// The skill that has that name in a role, or one of whose operations has it, and the name that the skill goes by.
+fn named(registry: &Registry, wanted: McpRole, name: &str) -> Option<(String, Arc<Skill>)> {
+    let mut exposed = exposed(registry, wanted);
+    match exposed.remove_entry(name) {
+        None => exposed.remove_entry(name.rsplit_once('.')?.0),
+        found => found,
+    }
+}
+
 /// Whether no other skill has that name, be it for itself or for an operation.
 fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
     let bare = name.split('.').next().unwrap_or(name);
@@ -68,38 +77,48 @@ fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
 }
 
 impl Mcp {
-    /// All tools, in the order of their names. What cannot be asked what it is cannot be called either, and is left
-    /// out.
-    pub(super) async fn tools(&self) -> BTreeMap<String, Entry> {
+    /// Everything of a role, in the order of the names. What cannot be asked what it is cannot be called either, and is
+    /// left out.
+    pub(super) async fn entries(&self, wanted: McpRole) -> BTreeMap<String, Entry> {
         let registry = self.host().skills().current();
-        let mut tools = BTreeMap::new();
-        for (name, skill) in exposed(&registry, McpRole::Tool) {
-            let Some(descriptor) = self.described(&skill).await else {
-                continue;
-            };
-            if descriptor.is_agent {
-                continue;
-            }
-            for entry in entries(name, skill, &descriptor) {
-                tools.entry(entry.name.clone()).or_insert(entry);
+        let mut all = BTreeMap::new();
+        for (name, skill) in exposed(&registry, wanted) {
+            for entry in self.entries_of(name, skill).await {
+                all.entry(entry.name.clone()).or_insert(entry);
             }
         }
-        tools
+        all
     }
 
-    /// The tool of that name.
-    pub(super) async fn tool(&self, name: &str) -> Option<Entry> {
-        let (known, skill) = self.exposed_tool(name)?;
-        let descriptor = self.described(&skill).await?;
-        if descriptor.is_agent {
-            return None;
+    /// What of a skill can be called. An agent is launched instead.
+    async fn entries_of(&self, name: String, skill: Arc<Skill>) -> Vec<Entry> {
+        if skill.component.is_none() {
+            return vec![Entry {
+                name,
+                target: skill.name.to_string(),
+                skill,
+                descriptor: None,
+                operation: None,
+            }];
         }
-        entries(known, skill, &descriptor).find(|entry| entry.name == name)
+        match self.described(&skill).await {
+            Some(descriptor) if !descriptor.is_agent => entries(name, skill, &descriptor).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What has that name in a role.
+    pub(super) async fn entry(&self, wanted: McpRole, name: &str) -> Option<Entry> {
+        let registry = self.host().skills().current();
+        let (known, skill) = named(&registry, wanted, name)?;
+        let entries = self.entries_of(known, skill).await;
+        entries.into_iter().find(|entry| entry.name == name)
     }
 
     /// What is known of the tool of that name without asking anybody: its arguments, and no more.
     pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
-        let (known, skill) = self.exposed_tool(name)?;
+        let registry = self.host().skills().current();
+        let (known, skill) = named(&registry, McpRole::Tool, name)?;
         let entry = match self.host().descriptions().known(&skill) {
             Some(said) => entries(known, skill, &said).find(|entry| entry.name == name)?,
             None if known != name => return None,
@@ -113,16 +132,6 @@ impl Mcp {
         };
         let input = Arc::new(entry.input_schema());
         Some(Tool::new_with_raw(entry.name, None, input))
-    }
-
-    /// The skill that has the tool of that name, and the name that the skill goes by.
-    fn exposed_tool(&self, name: &str) -> Option<(String, Arc<Skill>)> {
-        let registry = self.host().skills().current();
-        let mut exposed = exposed(&registry, McpRole::Tool);
-        match exposed.remove_entry(name) {
-            None => exposed.remove_entry(name.rsplit_once('.')?.0),
-            found => found,
-        }
     }
 
     /// What a skill says of itself.
@@ -216,7 +225,7 @@ impl Entry {
     }
 
     /// What arguments have to fit. MCP wants an object that says so.
-    fn input_schema(&self) -> JsonObject {
+    pub(super) fn input_schema(&self) -> JsonObject {
         let manifest = self.skill.manifest.input_schema.clone();
         let said = || match (&self.operation, &self.descriptor) {
             (Some(operation), _) => Some(operation.input_schema.clone()),

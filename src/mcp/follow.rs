@@ -160,7 +160,7 @@ impl Following<'_> {
             None => return Err(interrupted(self.run_id)),
         };
         let event = record.event();
-        self.notes.tell(&event, record.origin).await;
+        self.notes.tell(&event, record.origin, record.time).await;
         match event {
             Event::RunCompleted(end) if end.status == RunStatus::Suspended => {
                 return match self.client.is_stateless() {

@@ -3,14 +3,24 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams,
-    GetTaskResult, Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, ConstString, ErrorData, GetPromptRequestParams, GetPromptResponse,
+    GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+    ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams,
+    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 
 use super::Mcp;
+use super::changes::Watched;
+use super::client::Client;
+use super::page::{LIST_TTL_MS, page};
+use crate::registry::McpRole;
 
 /// The server of one connection.
 #[derive(Clone)]
@@ -18,6 +28,8 @@ pub struct Server {
     mcp: Mcp,
     /// How urgent a log line has to be for the client of this connection to be told of it, once it said so.
     level: Arc<Mutex<Option<LoggingLevel>>>,
+    /// What the client of this connection is told of.
+    watched: Arc<Watched>,
 }
 
 impl Server {
@@ -25,6 +37,7 @@ impl Server {
         Self {
             mcp,
             level: Arc::default(),
+            watched: Arc::default(),
         }
     }
 
@@ -36,11 +49,26 @@ impl Server {
     }
 }
 
+/// Refuses a method that only the revisions with sessions have.
+fn of_sessions<M: ConstString>(cx: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    match Client::of(cx).is_stateless() {
+        true => Err(ErrorData::method_not_found::<M>()),
+        false => Ok(()),
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_skills_with_directory_read()
+            .enable_completions()
             .enable_logging()
             .enable_tasks()
             .build();
@@ -51,8 +79,9 @@ impl ServerHandler for Server {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _cx: RequestContext<RoleServer>,
+        cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        of_sessions::<SetLevelRequestMethod>(&cx)?;
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -64,12 +93,16 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _cx: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.mcp.tools().await;
-        let tools = tools.values().map(|entry| self.mcp.listed(entry)).collect();
-        Ok(ListToolsResult::with_all_items(tools))
+        let tools = self.mcp.entries(McpRole::Tool).await;
+        let page_size = self.mcp.settings().page_size;
+        let page = page("tools/list", tools, request.as_ref(), page_size)?;
+        let tools = page.items.iter().map(|entry| self.mcp.listed(entry));
+        let mut result = ListToolsResult::with_all_items(tools.collect()).with_ttl_ms(LIST_TTL_MS);
+        result.next_cursor = page.next_cursor;
+        Ok(result)
     }
 
     async fn call_tool(
@@ -103,5 +136,116 @@ impl ServerHandler for Server {
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         self.mcp.cancel_task(request, &cx).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.mcp.list_prompts(request).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let level = self.level(&cx);
+        self.mcp.get_prompt(request, &cx, level).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.mcp.complete(request, &cx).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.mcp.list_resources(request, &cx).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.mcp.list_resource_templates(request).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let level = self.level(&cx);
+        self.mcp.read_resource(request, &cx, level).await
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        self.mcp.list_skills(request.as_ref())
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        self.mcp.get_skill(&request)
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        self.mcp.read_skill_folder(&request)
+    }
+
+    async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
+        self.watched.begin(&self.mcp, cx.peer);
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        of_sessions::<SubscribeRequestMethod>(&cx)?;
+        let client = Client::of(&cx);
+        self.watched
+            .subscribe(&self.mcp, &client, request.uri)
+            .await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        of_sessions::<UnsubscribeRequestMethod>(&cx)?;
+        self.watched.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(self.mcp.accepted(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.mcp.listen(context).await
     }
 }

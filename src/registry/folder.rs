@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 
+use super::document::Document;
 use super::finding::Problem;
 
 /// One skill's folder.
@@ -18,8 +19,8 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// The same without links.
     root: PathBuf,
-    /// SHA-256 of every file that was read, by the name it was read under.
-    digests: RefCell<BTreeMap<String, String>>,
+    /// Every file that was read, by the name it was read under.
+    files: RefCell<BTreeMap<String, Document>>,
 }
 
 /// A file that was read whole.
@@ -41,7 +42,7 @@ impl Folder {
         Ok(Self {
             path: path.to_owned(),
             root,
-            digests: RefCell::default(),
+            files: RefCell::default(),
         })
     }
 
@@ -65,9 +66,11 @@ impl Folder {
         }
         let bytes = read_regular(&target, bytes_max)?;
         let sha256 = sha256(&bytes);
-        self.digests
-            .borrow_mut()
-            .insert(name.to_owned(), sha256.clone());
+        let document = Document {
+            sha256: sha256.clone(),
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        };
+        self.files.borrow_mut().insert(name.to_owned(), document);
         Ok(Some(Content {
             bytes,
             sha256,
@@ -77,7 +80,16 @@ impl Folder {
 
     /// SHA-256 of every file that was read so far.
     pub(super) fn digests(&self) -> BTreeMap<String, String> {
-        self.digests.borrow().clone()
+        let files = self.files.borrow();
+        let digests = files
+            .iter()
+            .map(|(name, file)| (name.clone(), file.sha256.clone()));
+        digests.collect()
+    }
+
+    /// Every file that was read so far.
+    pub(super) fn files(&self) -> BTreeMap<String, Document> {
+        self.files.borrow().clone()
     }
 
     /// Like [`Folder::read`], for text.

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use serde_json::Map;
+
 use super::finding::{FileFindings, Findings, Position, Problem, excerpt};
 use super::yaml::{self, Node, Value};
 use crate::capability::SkillName;
@@ -44,6 +46,8 @@ pub(super) struct FrontMatter {
     pub(super) metadata: BTreeMap<String, String>,
     /// Tools that the author expects to be allowed. It grants nothing.
     pub(super) allowed_tools: Vec<String>,
+    /// All of it as it stands there, keys included that the rules do not know.
+    pub(super) whole: Map<String, serde_json::Value>,
 }
 
 /// The name of a skill by the text of its SKILL.md; none where that has no valid front matter.
@@ -109,6 +113,10 @@ fn front_matter(
     findings: &mut FileFindings<'_>,
 ) -> Option<FrontMatter> {
     let start = root.position;
+    let whole = match root.to_json() {
+        serde_json::Value::Object(whole) => whole,
+        _ => Map::new(),
+    };
     let Value::Mapping(entries) = root.value else {
         findings.error(start, wrong_type("front matter", "a mapping", &root.value));
         return None;
@@ -162,6 +170,7 @@ fn front_matter(
         compatibility,
         metadata,
         allowed_tools,
+        whole,
     })
 }
 
@@ -180,7 +189,7 @@ fn text(
     max: usize,
     findings: &mut FileFindings<'_>,
 ) -> Option<String> {
-    let Value::Text { text, is_null } = node.value else {
+    let Value::Text { text, is_null, .. } = node.value else {
         findings.error(node.position, wrong_type(key, "a text", &node.value));
         return None;
     };

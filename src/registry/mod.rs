@@ -6,6 +6,7 @@
 //! accepted.
 
 mod component;
+mod document;
 mod finding;
 mod folder;
 mod front_matter;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use component::{COMPONENT_FILE, Component};
+pub use document::{Document, DocumentError};
 pub use finding::{Finding, LoadError, Position, Problem, Severity};
 pub use front_matter::{SKILL_FILE, skill_name};
 pub use install::{InstallError, InstallOutcome, InstallStatus, Staged};

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::{Map, Value};
+
 use super::component::{COMPONENT_FILE, Component, inspect};
+use super::document::{self, Document, DocumentError};
 use super::finding::{FileFindings, Finding, Findings, LoadError, Problem};
 use super::folder::{Content, Folder, read_regular, sha256};
 use super::front_matter::{self, FrontMatter, SKILL_FILE, SKILL_FILE_BYTES_MAX};
@@ -49,6 +52,11 @@ pub struct Skill {
     pub is_bare: bool,
     /// SHA-256 of every file that was read of it, by its path in the folder.
     pub files: BTreeMap<String, String>,
+    /// The head of SKILL.md as JSON, keys included that the rules do not know.
+    pub front_matter: Map<String, Value>,
+    /// What there is to be read of it by whoever follows its text, by its path in the folder, `/` between the parts:
+    /// what was read of it but for the component, and the files in `assets`, `references` and `scripts`.
+    pub documents: BTreeMap<String, Document>,
     /// What is odd about it and does not hinder it.
     pub warnings: Vec<Finding>,
     /// What its input and its result have to fit, once whoever runs it has asked it.
@@ -159,6 +167,15 @@ impl Skill {
         Ok(())
     }
 
+    /// A file that there is to be read of it, as it was when the skill was loaded.
+    ///
+    /// # Errors
+    /// There was none of that path, or it cannot be read, or it is another one by now.
+    pub fn read_document(&self, path: &str) -> Result<Vec<u8>, DocumentError> {
+        let document = self.documents.get(path).ok_or(DocumentError::NotFound)?;
+        document::read(&self.folder, path, document)
+    }
+
     /// Loads a component without a folder: no text, no manifest, so nothing is asked for. The name is
     /// made from the file's.
     ///
@@ -218,6 +235,8 @@ fn read_wasm(path: &Path) -> Result<Skill, Problem> {
         body: "".into(),
         folder: path.parent().unwrap_or(path).to_owned(),
         files: BTreeMap::from([(COMPONENT_FILE.to_owned(), content.sha256)]),
+        front_matter: Map::new(),
+        documents: BTreeMap::new(),
         component: Some(component),
         manifest: Manifest::default(),
         flavor: flavor.map(str::to_owned),
@@ -247,6 +266,7 @@ pub(super) fn read_folder(path: &Path, findings: &mut Findings) -> Option<(Optio
     let Some((front_matter, body)) = text else {
         return Some((None, pin));
     };
+    let documents = document::read_all(&folder, findings);
     let flavor = match &component {
         None => Some(PROMPT_FLAVOR.to_owned()),
         Some((_, found)) => stated
@@ -267,6 +287,8 @@ pub(super) fn read_folder(path: &Path, findings: &mut Findings) -> Option<(Optio
         flavor,
         is_bare: false,
         files: pin.files.clone(),
+        front_matter: front_matter.whole,
+        documents,
         warnings: Vec::new(),
         contract: tokio::sync::OnceCell::new(),
         installed: None,

@@ -290,7 +290,7 @@ impl Places {
         self.watch(folders_in(&self.skills_dir));
         let mut registry = Registry::load(&self.skills_dir)?;
         for _ in 0..ROUNDS_MAX {
-            if !self.watch(schema_folders(&registry)) {
+            if !self.watch(inner_folders(&registry)) {
                 break;
             }
             registry = Registry::load(&self.skills_dir)?;
@@ -332,14 +332,12 @@ fn folders_in(skills_dir: &Path) -> Vec<PathBuf> {
     paths.filter(visible).collect()
 }
 
-/// The folders inside skills from which a schema was read.
-fn schema_folders(registry: &Registry) -> Vec<PathBuf> {
+/// The folders inside skills from which a file was read.
+fn inner_folders(registry: &Registry) -> Vec<PathBuf> {
     let skills = registry.skills().chain(registry.disabled());
     let folders = skills.flat_map(|skill| {
-        let parents = skill
-            .files
-            .keys()
-            .filter_map(|file| Path::new(file).parent());
+        let files = skill.files.keys().chain(skill.documents.keys());
+        let parents = files.flat_map(|file| Path::new(file).ancestors().skip(1));
         let inside = parents.filter(|parent| *parent != Path::new(""));
         inside.map(|parent| skill.folder.join(parent))
     });

@@ -24,6 +24,8 @@ pub(super) enum Value {
         text: String,
         /// Whether it is nothing, `~` or `null`, without quotes.
         is_null: bool,
+        /// Whether it stands there without quotes, so that it may be a number.
+        is_plain: bool,
     },
     List(Vec<Node>),
     /// In the order of the file, duplicates included.
@@ -39,6 +41,51 @@ impl Value {
             Self::Mapping(_) => "a mapping",
         }
     }
+}
+
+impl Node {
+    /// The value as JSON, by the core schema of YAML 1.2: what is not quoted and looks like a number, a truth value or
+    /// nothing is that. Of two entries with one key the later stays.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Text { is_null: true, .. } => serde_json::Value::Null,
+            Value::Text { text, is_plain, .. } => {
+                let number = is_plain.then(|| plain(text)).flatten();
+                number.unwrap_or_else(|| text.as_str().into())
+            }
+            Value::List(items) => items.iter().map(Self::to_json).collect(),
+            Value::Mapping(entries) => {
+                let entry = |(key, value): &(Self, Self)| match key.to_json() {
+                    serde_json::Value::String(key) => (key, value.to_json()),
+                    other => (other.to_string(), value.to_json()),
+                };
+                serde_json::Value::Object(entries.iter().map(entry).collect())
+            }
+        }
+    }
+}
+
+/// What a text without quotes stands for, if not for itself. What JSON has no number for is a text.
+fn plain(text: &str) -> Option<serde_json::Value> {
+    match text {
+        "true" | "True" | "TRUE" => return Some(true.into()),
+        "false" | "False" | "FALSE" => return Some(false.into()),
+        _ => {}
+    }
+    let radix = |prefix: &str, radix| {
+        let digits = text.strip_prefix(prefix)?;
+        let is_digits = digits.chars().all(|digit| digit.is_digit(radix));
+        is_digits.then(|| u64::from_str_radix(digits, radix).ok())?
+    };
+    if let Some(number) = radix("0o", 8).or_else(|| radix("0x", 16)) {
+        return Some(number.into());
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return Some(number.into());
+    }
+    let looks_so = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
+    let number = text.bytes().all(looks_so).then(|| text.parse().ok())??;
+    serde_json::Number::from_f64(number).map(Into::into)
 }
 
 /// Why the text is refused; reading ends there.
@@ -143,6 +190,7 @@ fn node(
         Event::Scalar(text, style, ..) => Value::Text {
             is_null: style == ScalarStyle::Plain
                 && matches!(&*text, "" | "~" | "null" | "Null" | "NULL"),
+            is_plain: style == ScalarStyle::Plain,
             text: text.into_owned(),
         },
         Event::SequenceStart(..) => Value::List(list(events, depth)?),
@@ -171,5 +219,24 @@ fn mapping(events: &mut Events<'_>, depth: usize) -> Result<Vec<(Node, Node)>, F
         };
         let (event, position) = events.next()?;
         entries.push((key, node(events, event, position, depth + 1)?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::parse;
+
+    #[test]
+    fn what_is_not_quoted_is_what_it_looks_like() {
+        let text = "a: 1.0\nb: '1.0'\nc: [0o17, 0x1f, -3, +4, 1e3, .5]\nd: ~\ne: True\nf: 2026-01-02\n\
+                    g: .inf\nh: nan\ni: {1: no}\nj: |\n  12\nk: 0x\nl: 1-2\n";
+        let expected = json!({
+            "a": 1.0, "b": "1.0", "c": [15, 31, -3, 4, 1000.0, 0.5], "d": null, "e": true,
+            "f": "2026-01-02", "g": ".inf", "h": "nan", "i": { "1": "no" }, "j": "12\n", "k": "0x",
+            "l": "1-2",
+        });
+        assert_eq!(parse(text, 0).unwrap().to_json(), expected);
     }
 }

@@ -19,6 +19,8 @@ mod recovery;
 mod replay;
 mod resume;
 mod session;
+#[cfg(any(feature = "server", feature = "mcp"))]
+mod shown_line;
 mod skill_executor;
 mod statistics;
 mod suspend;
@@ -51,6 +53,10 @@ pub use session::{
     GRACE_DEFAULT, PromptRefused, Session, SessionObserver, SessionOptions, SessionSignal,
     ToolSurface, TurnEnd, WORKSPACE_GUEST_PATH,
 };
+#[cfg(any(feature = "server", feature = "mcp"))]
+pub(crate) use shown_line::shown_line;
+#[cfg(feature = "server")]
+pub(crate) use shown_line::without_host_dir;
 pub use skill_executor::{SkillExecutor, SkillExecutorOptions};
 pub use statistics::RunnerStatistics;
 pub use suspend::Gate;

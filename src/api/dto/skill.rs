@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::capability::{Capability, GrantSource, Policy};
+use crate::capability::{GrantSource, Policy};
 use crate::limits::{LimitKey, Limits, Source};
 use crate::outcome::OutcomeCode;
 use crate::registry::{self, LoadError, Skill};
-use crate::runner;
+use crate::runner::{self, without_host_dir};
 use crate::telemetry::chain;
 
 /// Findings that are shown of one skill. Protects whoever lists skills from a file that is wrong everywhere.
@@ -280,21 +280,6 @@ impl From<&Policy> for SkillPolicy {
     }
 }
 
-/// As it would be asked for by a skill that cannot know the folders of the machine.
-pub(crate) fn without_host_dir(capability: &Capability) -> String {
-    match capability {
-        Capability::Fs {
-            access, guest_dir, ..
-        } => Capability::Fs {
-            access: *access,
-            host_dir: crate::capability::HOST_DIR_ANY.to_owned(),
-            guest_dir: guest_dir.clone(),
-        }
-        .to_string(),
-        other => other.to_string(),
-    }
-}
-
 /// The value of a limit.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SkillLimit {
@@ -316,21 +301,4 @@ pub(crate) fn limits(limits: &Limits) -> BTreeMap<&'static str, SkillLimit> {
         (key.as_str(), shown)
     });
     each.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_host_dir;
-
-    #[test]
-    fn no_folder_of_the_machine_is_shown() {
-        for (capability, shown) in [
-            ("fs:ro:/home/me/a=b=/in", "fs:ro:*=/in"),
-            ("fs:rw:*=/out", "fs:rw:*=/out"),
-            ("env:HOME", "env:HOME"),
-            ("approval", "approval"),
-        ] {
-            assert_eq!(without_host_dir(&capability.parse().unwrap()), shown);
-        }
-    }
 }

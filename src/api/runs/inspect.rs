@@ -10,8 +10,8 @@ use crate::api::Api;
 use crate::api::dto::run::{DamagedLine, RunDetail, RunRow};
 use crate::api::extract::{Path, Query, run_id};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
-use crate::api::shown_line::shown_line;
 use crate::ledger::{Entry, Follower, Position};
+use crate::runner::shown_line;
 
 /// Events of one page. Protects the memory of both sides.
 const EVENTS_MAX: usize = 1_000;

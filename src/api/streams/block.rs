@@ -7,9 +7,9 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::frame;
-use crate::api::shown_line::shown_line;
 use crate::id::RunId;
 use crate::ledger::{Corruption, Entry, Event, Position, Record};
+use crate::runner::shown_line;
 
 /// Bytes after which a block takes no further event. Protects the memory of whoever holds one.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;

@@ -2,4 +2,6 @@
 
 mod conformance;
 pub(crate) mod fixtures;
+mod messages;
 mod suite;
+mod wire;

@@ -133,7 +133,9 @@ enum Taken {
 
 impl Process {
     fn send(&mut self, message: &Value) {
-        self.stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+        self.stdin
+            .write_all(format!("{message}\n").as_bytes())
+            .unwrap();
         self.stdin.flush().unwrap();
     }
 
@@ -226,7 +228,9 @@ impl Http {
 }
 
 fn read_rest(head: &Answer, stream: &mut BufReader<std::net::TcpStream>) -> Vec<u8> {
-    let length = head.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let length = head
+        .header("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     std::io::Read::read_exact(stream, &mut body).unwrap();
     assert!(length > 0, "{head:?}");
@@ -240,7 +244,8 @@ fn events(text: &mut Vec<u8>) -> Vec<Value> {
     let whole = String::from_utf8(whole).unwrap();
     let data = whole.lines().filter_map(|line| line.strip_prefix("data:"));
     let data = data.map(str::trim).filter(|data| !data.is_empty());
-    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+    data.map(|data| serde_json::from_str(data).unwrap())
+        .collect()
 }
 
 /// What differs from call to call is made the same: ids of runs, times, and states that only the server reads.
@@ -269,7 +274,11 @@ fn without_run_ids(text: &str) -> String {
     let mut evened = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
-        let rest = if digits == DIGITS { &part[DIGITS..] } else { part };
+        let rest = if digits == DIGITS {
+            &part[DIGITS..]
+        } else {
+            part
+        };
         evened.push_str("run_");
         evened.push_str(rest);
     }

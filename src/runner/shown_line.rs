@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::dto::skill::without_host_dir;
-use crate::capability::{Capability, Policy};
+use super::session::WORKSPACE_GUEST_PATH;
+use crate::capability::{Capability, HOST_DIR_ANY, Policy};
 use crate::ledger::{Event, Record, SessionFacts};
-use crate::runner::WORKSPACE_GUEST_PATH;
 
 /// The line, with `*` in place of each folder of the machine that the run was granted, and with that of an execution
 /// under the name that the agent has for it. Only the lines with which a run begins or goes on have any; the digest
 /// of one is that of the line as it stands in the ledger.
-pub(super) fn shown_line(record: &Record) -> Cow<'_, str> {
+pub(crate) fn shown_line(record: &Record) -> Cow<'_, str> {
     let line = Cow::Borrowed(&*record.line);
     if !matches!(record.kind.as_str(), "run_started" | "run_resumed") {
         return line;
@@ -68,9 +67,24 @@ fn without_host_dirs(text: &str) -> String {
     shown
 }
 
+/// As it would be asked for by a skill that cannot know the folders of the machine.
+pub(crate) fn without_host_dir(capability: &Capability) -> String {
+    match capability {
+        Capability::Fs {
+            access, guest_dir, ..
+        } => Capability::Fs {
+            access: *access,
+            host_dir: HOST_DIR_ANY.to_owned(),
+            guest_dir: guest_dir.clone(),
+        }
+        .to_string(),
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::without_host_dirs;
+    use super::{without_host_dir, without_host_dirs};
 
     #[test]
     fn folders_of_the_machine_go_and_nothing_else() {
@@ -85,5 +99,17 @@ mod tests {
             without_host_dirs(r#"{"blob":"00","preview":"fs:/home"}"#),
             "null"
         );
+    }
+
+    #[test]
+    fn no_folder_of_the_machine_is_shown() {
+        for (capability, shown) in [
+            ("fs:ro:/home/me/a=b=/in", "fs:ro:*=/in"),
+            ("fs:rw:*=/out", "fs:rw:*=/out"),
+            ("env:HOME", "env:HOME"),
+            ("approval", "approval"),
+        ] {
+            assert_eq!(without_host_dir(&capability.parse().unwrap()), shown);
+        }
     }
 }
