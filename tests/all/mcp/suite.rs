@@ -1,6 +1,7 @@
 //! The conformance suite of MCP, as the process that it is, against the real binary.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,6 +35,18 @@ pub(super) struct Check {
 
 /// What is known and accepted: a check and why it is not a success.
 pub(super) type Known<'a> = (&'a str, &'a str);
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            scenario,
+            id,
+            status,
+            problem,
+        } = self;
+        write!(f, "{scenario}: {id}: {status}: {problem}")
+    }
+}
 
 impl Suite {
     #[track_caller]
@@ -101,7 +114,8 @@ pub(super) fn assert_hold(checks: &[Check], known: &[Known<'_>]) {
         check.status != "FAILURE" && ids.into_iter().any(|id| id == check.id)
     };
     let (expected, unexpected): (Vec<&Check>, Vec<&Check>) = not_fine.partition(is_known);
-    assert!(unexpected.is_empty(), "{unexpected:#?}");
+    let told: Vec<String> = unexpected.iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "{told:#?}");
     let seen: BTreeSet<&str> = expected.iter().map(|check| check.id.as_str()).collect();
     let listed: BTreeSet<&str> = known.iter().map(|(id, _why)| *id).collect();
     assert_eq!(
