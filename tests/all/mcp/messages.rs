@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixtures;
 use super::wire::{Heard, Wire, evened};
 use crate::api::daemon::Daemon;
-use crate::harness::Home;
+use crate::harness::{Home, eventually};
 
 const OLD: &str = "2025-11-25";
 const NEW: &str = "2026-07-28";
@@ -228,7 +228,6 @@ fn of_old() -> Vec<Row> {
             json!({ "uri": "test://watched-resource" }),
             &[("/result", json!({}))],
         ),
-        Row::refused("server/discover", json!({}), -32602),
     ]
 }
 
@@ -329,9 +328,20 @@ fn reply(request: &Value) -> Value {
     }
 }
 
+/// What a row was answered, and what was heard before that.
+type Played = (Value, Vec<Value>);
+
+#[track_caller]
+fn assert_same(rows: &[Row], on_stdio: &[Played], over_http: &[Played]) {
+    assert_eq!((on_stdio.len(), over_http.len()), (rows.len(), rows.len()));
+    for ((row, on_stdio), over_http) in rows.iter().zip(on_stdio).zip(over_http) {
+        assert_eq!(on_stdio, over_http, "{} {}", row.method, row.params);
+    }
+}
+
 /// Sends the rows, looks at each answer, and gives them all, evened.
 #[track_caller]
-fn played(wire: &mut Wire, rows: &[Row], is_new: bool) -> Vec<(Value, Vec<Value>)> {
+fn played(wire: &mut Wire, rows: &[Row], is_new: bool) -> Vec<Played> {
     let mut answers = Vec::new();
     for (id, row) in rows.iter().enumerate() {
         let heard = said(wire, row, id, is_new);
@@ -371,7 +381,7 @@ fn said(wire: &mut Wire, row: &Row, id: usize, is_new: bool) -> Heard {
         params["_meta"] = own;
     }
     let request = |params: &Value, id: String| json!({ "jsonrpc": "2.0", "id": id, "method": row.method, "params": params });
-    let heard = wire.ask(&request(&params, id.to_string()), &reply);
+    let heard = wire.ask(&request(&params, id.to_string()), row.told, &reply);
     let Some(responses) = &row.responses else {
         return heard;
     };
@@ -385,7 +395,7 @@ fn said(wire: &mut Wire, row: &Row, id: usize, is_new: bool) -> Heard {
     assert_eq!(keys(&result["inputRequests"]), keys(responses), "{heard:?}");
     params["inputResponses"] = responses.clone();
     params["requestState"] = result["requestState"].clone();
-    wire.ask(&request(&params, format!("{id}-again")), &reply)
+    wire.ask(&request(&params, format!("{id}-again")), row.told, &reply)
 }
 
 /// Begins a session.
@@ -398,7 +408,7 @@ fn initialize(wire: &mut Wire) -> Value {
     });
     let request =
         json!({ "jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params });
-    let heard = wire.ask(&request, &reply);
+    let heard = wire.ask(&request, 0, &reply);
     assert_eq!(heard.answer["result"]["protocolVersion"], OLD, "{heard:?}");
     wire.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     heard.answer
@@ -422,7 +432,7 @@ fn a_client_with_a_session_is_answered_the_same_on_stdio_and_over_http() {
     let daemon = daemon(&home);
     let mut http = Wire::http(*daemon, OLD);
     assert_eq!(initialize(&mut http), initialized);
-    assert_eq!(played(&mut http, &rows, false), on_stdio);
+    assert_same(&rows, &on_stdio, &played(&mut http, &rows, false));
 }
 
 #[test]
@@ -434,7 +444,75 @@ fn a_client_without_a_session_is_answered_the_same_on_stdio_and_over_http() {
     drop(stdio);
     let daemon = daemon(&home);
     let mut http = Wire::http(*daemon, NEW);
-    assert_eq!(played(&mut http, &rows, true), on_stdio);
+    assert_same(&rows, &on_stdio, &played(&mut http, &rows, true));
+}
+
+/// One request of a client that knows tasks, on standard input.
+#[track_caller]
+fn asked(wire: &mut Wire, method: &str, mut params: Value) -> Value {
+    let mut own = meta();
+    let capabilities = &mut own["io.modelcontextprotocol/clientCapabilities"];
+    capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+    params["_meta"] = own;
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let heard = wire.ask(&request, 0, &reply);
+    let Some(result) = heard.answer.get("result") else {
+        panic!("{request} {heard:?}");
+    };
+    result.clone()
+}
+
+/// Calls a tool that becomes a task, and gives what it takes to ask after it.
+#[track_caller]
+fn begun(wire: &mut Wire, tool: &str, arguments: &Value) -> Value {
+    let call = json!({ "name": tool, "arguments": arguments });
+    let created = asked(wire, "tools/call", call);
+    assert_eq!(created["resultType"], "task", "{created}");
+    json!({ "taskId": created["taskId"] })
+}
+
+/// Asks after a task until it has that status.
+#[track_caller]
+fn until(wire: &mut Wire, task: &Value, status: &str) -> Value {
+    eventually(&format!("a task that is {status}"), || {
+        let got = asked(wire, "tasks/get", task.clone());
+        (got["status"] == status).then_some(got)
+    })
+}
+
+#[test]
+fn tasks_are_asked_after_on_stdio() {
+    let home = fixtures::home();
+    let mut wire = Wire::stdio(&home);
+    let slow = json!({ "seconds": 0.1, "label": "a" });
+    let slow = begun(&mut wire, "slow_compute", &slow);
+    let done = until(&mut wire, &slow, "completed");
+    assert_eq!(done["result"]["content"][0]["text"], "a took 0.1 s");
+
+    let failing = begun(&mut wire, "failing_job", &json!({}));
+    let done = until(&mut wire, &failing, "completed");
+    assert_eq!(done["result"]["isError"], true);
+    let broken = begun(&mut wire, "protocol_error_job", &json!({}));
+    let done = until(&mut wire, &broken, "failed");
+    assert_eq!(done["error"]["data"]["code"], "invalid_output");
+
+    let delete = begun(&mut wire, "confirm_delete", &json!({ "filename": "a.txt" }));
+    let asks = until(&mut wire, &delete, "input_required");
+    assert_eq!(
+        asks["inputRequests"]["confirm"]["method"], "elicitation/create",
+        "{asks}"
+    );
+    let mut answer = delete.clone();
+    answer["inputResponses"] =
+        json!({ "confirm": { "action": "accept", "content": { "confirm": true } } });
+    asked(&mut wire, "tasks/update", answer);
+    let done = until(&mut wire, &delete, "completed");
+    assert_eq!(done["result"]["content"][0]["text"], "a.txt would be gone.");
+
+    let endless = json!({ "seconds": 3600, "label": "b" });
+    let endless = begun(&mut wire, "slow_compute", &endless);
+    asked(&mut wire, "tasks/cancel", endless.clone());
+    until(&mut wire, &endless, "cancelled");
 }
 
 #[test]
@@ -455,7 +533,7 @@ fn what_a_request_lacks_is_told_on_stdio() {
         let params = json!({ "_meta": meta });
         let request =
             json!({ "jsonrpc": "2.0", "id": id, "method": "server/discover", "params": params });
-        let heard = wire.ask(&request, &reply);
+        let heard = wire.ask(&request, 0, &reply);
         assert_eq!(heard.answer["error"]["code"], code, "{request} {heard:?}");
     }
 }

@@ -1,14 +1,15 @@
 //! A client that sends exactly the messages that it is told to, over either transport.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::daemon::{Answer, Client, read_chunk};
+use crate::api::daemon::{Answer, Client};
 use crate::harness::Home;
 
 /// How long a message may take before a test gives up.
@@ -25,24 +26,29 @@ pub(super) struct Heard {
     pub(super) asked: Vec<Value>,
 }
 
-/// A connection to a server.
-pub(super) enum Wire {
+/// A connection to a server. What it says comes in over whichever way the transport has for that.
+pub(super) struct Wire {
+    way: Way,
+    incoming: Receiver<Value>,
+}
+
+enum Way {
     Stdio(Process),
     Http(Http),
 }
 
 /// `skillrun mcp`; it ends with the test.
-pub(super) struct Process {
+struct Process {
     child: Child,
     stdin: ChildStdin,
-    lines: Receiver<Value>,
 }
 
 /// `/mcp` of a daemon.
-pub(super) struct Http {
+struct Http {
     client: Client,
-    session: Option<String>,
     version: String,
+    session: Option<String>,
+    incoming: Sender<Value>,
 }
 
 impl Wire {
@@ -52,7 +58,7 @@ impl Wire {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
+        let (sender, incoming) = mpsc::channel();
         thread::spawn(move || {
             for line in stdout.lines() {
                 // Nothing but messages is ever on standard output.
@@ -62,56 +68,71 @@ impl Wire {
                 }
             }
         });
-        Self::Stdio(Process {
-            stdin: child.stdin.take().unwrap(),
-            child,
-            lines,
-        })
+        let stdin = child.stdin.take().unwrap();
+        let way = Way::Stdio(Process { child, stdin });
+        Self { way, incoming }
     }
 
     /// Speaks to a daemon as a client of that revision.
     pub(super) fn http(client: Client, version: &str) -> Self {
-        Self::Http(Http {
+        let (sender, incoming) = mpsc::channel();
+        let way = Way::Http(Http {
             client,
-            session: None,
             version: version.to_owned(),
-        })
+            session: None,
+            incoming: sender,
+        });
+        Self { way, incoming }
     }
 
-    /// Sends a notification.
+    /// Sends a message that has no answer: a notification, or what the server asked for.
     pub(super) fn tell(&mut self, message: &Value) {
-        match self {
-            Self::Stdio(stdio) => stdio.send(message),
-            Self::Http(http) => {
-                let answer = http.client.send(http.request(message));
-                assert_eq!(answer.status, 202, "{answer:?}");
+        match &mut self.way {
+            Way::Stdio(process) => process.send(message),
+            Way::Http(http) => http.tell(message),
+        }
+    }
+
+    /// Sends a request and waits for its answer and so many notifications; what the server asks meanwhile is answered
+    /// by `reply`.
+    #[track_caller]
+    pub(super) fn ask(
+        &mut self,
+        message: &Value,
+        told: usize,
+        reply: &dyn Fn(&Value) -> Value,
+    ) -> Heard {
+        match &mut self.way {
+            Way::Stdio(process) => process.send(message),
+            Way::Http(http) => http.ask(message),
+        }
+        let mut heard = Heard::default();
+        while heard.answer.is_null() || heard.told.len() < told {
+            let next = self.incoming.recv_timeout(MESSAGE_MAX);
+            let next = next.unwrap_or_else(|error| panic!("{error}: {message} {heard:?}"));
+            if let Some(replied) = heard.take(next, &message["id"], reply) {
+                self.tell(&replied);
             }
         }
-    }
-
-    /// Sends a request and waits for its answer; what the server asks meanwhile is answered by `reply`.
-    pub(super) fn ask(&mut self, message: &Value, reply: &dyn Fn(&Value) -> Value) -> Heard {
-        match self {
-            Self::Stdio(stdio) => stdio.ask(message, reply),
-            Self::Http(http) => http.ask(message, reply),
-        }
+        heard
     }
 }
 
 impl Heard {
-    /// Takes a message in; true when it is the answer, and what the server is to be told when it asked something.
-    fn take(&mut self, message: Value, id: &Value, reply: &dyn Fn(&Value) -> Value) -> Taken {
+    /// Takes a message in. When the server asks something, it is to be told what is given.
+    fn take(
+        &mut self,
+        message: Value,
+        id: &Value,
+        reply: &dyn Fn(&Value) -> Value,
+    ) -> Option<Value> {
         match (message.get("method").is_some(), message.get("id")) {
             (true, Some(of)) => {
-                let result = reply(&message);
-                let replied = json!({ "jsonrpc": "2.0", "id": of, "result": result });
+                let replied = json!({ "jsonrpc": "2.0", "id": of, "result": reply(&message) });
                 self.asked.push(message);
-                Taken::Asked(replied)
+                return Some(replied);
             }
-            (true, None) => {
-                self.told.push(message);
-                Taken::Told
-            }
+            (true, None) => self.told.push(message),
             (false, of) => {
                 assert_eq!(of, Some(id), "{message}");
                 let Value::Object(mut members) = message else {
@@ -119,38 +140,17 @@ impl Heard {
                 };
                 members.retain(|key, _| ["result", "error"].contains(&key.as_str()));
                 self.answer = Value::Object(members);
-                Taken::Answered
             }
         }
+        None
     }
-}
-
-enum Taken {
-    Told,
-    Asked(Value),
-    Answered,
 }
 
 impl Process {
     fn send(&mut self, message: &Value) {
-        self.stdin
-            .write_all(format!("{message}\n").as_bytes())
-            .unwrap();
+        let line = format!("{message}\n");
+        self.stdin.write_all(line.as_bytes()).unwrap();
         self.stdin.flush().unwrap();
-    }
-
-    fn ask(&mut self, message: &Value, reply: &dyn Fn(&Value) -> Value) -> Heard {
-        self.send(message);
-        let mut heard = Heard::default();
-        loop {
-            let next = self.lines.recv_timeout(MESSAGE_MAX);
-            let next = next.unwrap_or_else(|error| panic!("{error} after {message}"));
-            match heard.take(next, &message["id"], reply) {
-                Taken::Told => {}
-                Taken::Asked(replied) => self.send(&replied),
-                Taken::Answered => return heard,
-            }
-        }
     }
 }
 
@@ -163,78 +163,113 @@ impl Drop for Process {
 }
 
 impl Http {
-    /// The request that carries a message.
-    fn request(&self, message: &Value) -> String {
-        let body = message.to_string();
+    /// The head of a request, without the empty line.
+    fn head(&self, method: &str) -> String {
         let mut head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
+            "{method} /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Accept: application/json, text/event-stream\r\n",
             self.client.address,
-            body.len()
         );
-        let mut field = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
-        if message["method"] != "initialize" {
-            field("MCP-Protocol-Version", &self.version);
-        }
         if let Some(session) = &self.session {
-            field("Mcp-Session-Id", session);
+            head.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
+        }
+        head
+    }
+
+    /// The request that carries a message.
+    fn post(&self, message: &Value) -> String {
+        let body = message.to_string();
+        let mut head = self.head("POST");
+        let mut field = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
+        field("Content-Type", "application/json");
+        field("Content-Length", &body.len().to_string());
+        // Whoever begins a session does not know yet which revision it will be.
+        if message["params"]["protocolVersion"].is_null() {
+            field("MCP-Protocol-Version", &self.version);
         }
         if let Some(method) = message["method"].as_str() {
             field("Mcp-Method", method);
         }
-        let named = ["name", "uri", "taskId"].map(|key| message["params"][key].as_str());
+        let params = &message["params"];
+        let named = ["name", "uri", "taskId"].map(|key| params[key].as_str());
         if let Some(name) = named.into_iter().flatten().next() {
             field("Mcp-Name", name);
         }
-        format!("{head}Connection: close\r\n\r\n{body}")
+        // The argument of `echo_header` that stands in the head, too.
+        if let Some(region) = params["arguments"]["region"].as_str() {
+            field("Mcp-Param-Region", region);
+        }
+        format!("{head}\r\n{body}")
     }
 
-    fn ask(&mut self, message: &Value, reply: &dyn Fn(&Value) -> Value) -> Heard {
-        let mut stream = self.client.connect();
-        stream.write_all(self.request(message).as_bytes()).unwrap();
-        let mut stream = BufReader::new(stream);
-        let head = Answer::read_head(&mut stream);
+    #[track_caller]
+    fn tell(&self, message: &Value) {
+        let answer = self.client.send(self.post(message));
+        assert_eq!(answer.status, 202, "{answer:?}");
+        if message["method"] == "notifications/initialized" {
+            // What belongs to no request comes on a stream of its own.
+            let request = format!(
+                "{}MCP-Protocol-Version: {}\r\n\r\n",
+                self.head("GET"),
+                self.version
+            );
+            let (head, stream) = self.open(request);
+            assert_eq!(head.status, 200, "{head:?}");
+            let incoming = self.incoming.clone();
+            thread::spawn(move || read_events(stream, &incoming));
+        }
+    }
+
+    fn ask(&mut self, message: &Value) {
+        let (head, mut stream) = self.open(self.post(message));
         if let Some(session) = head.header("mcp-session-id") {
             self.session = Some(session.to_owned());
         }
-        let is_stream = head.header("content-type") == Some("text/event-stream");
-        let is_chunked = head.header("transfer-encoding") == Some("chunked");
-        let mut heard = Heard::default();
-        let mut text = Vec::new();
-        loop {
-            let chunk = match is_chunked {
-                true => read_chunk(&mut stream),
-                false => Some(read_rest(&head, &mut stream)),
-            };
-            text.extend(chunk.unwrap_or_else(|| panic!("no answer to {message}")));
-            let messages = match is_stream {
-                true => events(&mut text),
-                false => serde_json::from_slice(&text).ok().into_iter().collect(),
-            };
-            for next in messages {
-                match heard.take(next, &message["id"], reply) {
-                    Taken::Told => {}
-                    Taken::Asked(replied) => self.reply(&replied),
-                    Taken::Answered => return heard,
-                }
-            }
+        let incoming = self.incoming.clone();
+        if head.header("content-type") == Some("text/event-stream") {
+            thread::spawn(move || read_events(stream, &incoming));
+            return;
         }
+        let length = head
+            .header("content-length")
+            .unwrap_or_else(|| panic!("{head:?}"));
+        let mut body = vec![0; length.parse().unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        incoming
+            .send(serde_json::from_slice(&body).unwrap())
+            .unwrap();
     }
 
-    fn reply(&self, replied: &Value) {
-        let answer = self.client.send(self.request(replied));
-        assert_eq!(answer.status, 202, "{answer:?}");
+    fn open(&self, request: String) -> (Answer, BufReader<TcpStream>) {
+        let mut stream = self.client.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut stream = BufReader::new(stream);
+        (Answer::read_head(&mut stream), stream)
     }
 }
 
-fn read_rest(head: &Answer, stream: &mut BufReader<std::net::TcpStream>) -> Vec<u8> {
-    let length = head
-        .header("content-length")
-        .map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
-    std::io::Read::read_exact(stream, &mut body).unwrap();
-    assert!(length > 0, "{head:?}");
-    body
+/// Reads a stream of messages until it ends or nobody wants to know.
+fn read_events(mut stream: BufReader<TcpStream>, incoming: &Sender<Value>) {
+    let mut text = Vec::new();
+    while let Some(chunk) = next_chunk(&mut stream) {
+        text.extend(chunk);
+        for message in events(&mut text) {
+            if incoming.send(message).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The next chunk of a body; none when it was the last, or the connection ended.
+fn next_chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok()?;
+    let length = usize::from_str_radix(line.trim_end(), 16).ok()?;
+    let mut chunk = vec![0; length + "\r\n".len()];
+    stream.read_exact(&mut chunk).ok()?;
+    chunk.truncate(length);
+    (length > 0).then_some(chunk)
 }
 
 /// The messages of the events that are whole, which are taken from the text.
