@@ -194,7 +194,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let states = RequestStates::of_home(home.path()).unwrap();
         let sealed = states.seal(&state(), "a", "1", Duration::ZERO).unwrap();
-        assert_eq!(states.open(&sealed, "a", "1"), None);
+        while states.open(&sealed, "a", "1").is_some() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_line_is_broken_between_words_where_that_helps() {
         for (pieces, expected) in [
-            (&["one two three"][..], "  one two\n  three"),
+            (&["one two three"][..], "  one two \n  three"),
             (&["one ", "two ", "three"], "  one two \n  three"),
             // The gap that has no room is the break.
             (&["one four"], "  one four"),
@@ -255,7 +255,7 @@ mod tests {
             (&["abcdefgh ij"], "  abcdefgh\n  ij"),
             // What has no room on a line of its own is broken anywhere.
             (&["a bcdefghijkl"], "  a bcdefg\n  hijkl"),
-            (&["a\tbc"], "  a\n  \tbc"),
+            (&["a\tbc"], "  a\n  \t\n  bc"),
         ] {
             let mut flow = Flow::default();
             let out: String = pieces.iter().map(|piece| flow.lay_out(piece, 10)).collect();
