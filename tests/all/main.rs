@@ -14,6 +14,7 @@ mod house;
 mod http;
 mod kit;
 mod ledger;
+mod mcp;
 mod models;
 mod policy;
 mod provided;
