@@ -32,12 +32,12 @@ impl Place {
             .skills(Registry::of([skill]))
             .build()?;
         let api = Api::new(ApiOptions {
-            mcp: None,
             host: host.clone(),
             settings,
             token: None,
             local_token: None,
             traces: None,
+            mcp: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;

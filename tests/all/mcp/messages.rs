@@ -73,6 +73,13 @@ impl Row {
 
 /// What every client can ask.
 fn of_both() -> Vec<Row> {
+    let mut rows = tools_of_both();
+    rows.extend(others_of_both());
+    rows
+}
+
+/// Tools, and how they answer.
+fn tools_of_both() -> Vec<Row> {
     let text = "This is a simple text response for testing.";
     let block = |at: &'static str, kind: &str| (at, json!(kind));
     let kinds = |tool: &str, kinds: &[(&'static str, Value)]| {
@@ -141,6 +148,12 @@ fn of_both() -> Vec<Row> {
             json!({ "seconds": 0, "label": "a" }),
             "a took 0 s",
         ),
+    ]
+}
+
+/// What else there is, and what is refused.
+fn others_of_both() -> Vec<Row> {
+    vec![
         Row::refused(
             "tools/call",
             json!({ "name": "protocol_error_job" }),
@@ -253,7 +266,7 @@ fn of_new() -> Vec<Row> {
         "io.modelcontextprotocol/clientCapabilities": {},
     }});
     vec![
-        Row::new("server/discover", json!({}), &[is_complete.clone()]),
+        Row::new("server/discover", json!({}), std::slice::from_ref(&is_complete)),
         Row::new(
             "tools/list",
             json!({}),
