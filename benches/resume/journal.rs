@@ -196,6 +196,7 @@ pub(crate) fn on_and_off() -> Result<()> {
             operation: None,
             input: verb.clone(),
             record_only: false,
+            workspace_dir: None,
         };
         let start = now();
         runtime.block_on(program.call(call))?;

@@ -1,7 +1,7 @@
 """A stand-in for a language model that speaks the wire format of OpenAI: whoever has no key can try a skill.
 
-It says on its first line where it listens. What is on fire is urgent to it, and nothing else is. Where it is
-offered tools, it takes two of them in each turn, others in the next, before it answers, and at length. To the same
+It says on its first line where it listens. What is on fire is urgent to it, and nothing else is. Whoever talks
+with it is told what was said. Where it is offered tools, it takes two of them in each turn, others in the next, before it answers, and at length. To the same
 conversation it always says the same, in one piece or word by word.
 """
 
@@ -20,6 +20,12 @@ def judged(messages):
     urgent = any(word in first.lower() for word in ("down", "fire", "lost"))
     text = first.split("\n", 1)[-1]
     return json.dumps({"priority": "high" if urgent else "normal", "summary": text[:500]})
+
+
+def replied(messages):
+    asked = [message["content"] for message in messages if message["role"] == "user"]
+    said = [text if isinstance(text, str) else "".join(part.get("text", "") for part in text) for text in asked]
+    return f"That is {len(said)} of your messages so far: " + "; ".join(said)
 
 
 def used(tool, identity, about):
@@ -50,7 +56,12 @@ class Model(BaseHTTPRequestHandler):
             self.answer(400, "application/json", json.dumps(error))
             return
         tools = request.get("tools")
-        text, calls = talked(messages, tools) if tools else (judged(messages), [])
+        if tools:
+            text, calls = talked(messages, tools)
+        elif "response_format" in request:
+            text, calls = judged(messages), []
+        else:
+            text, calls = replied(messages), []
         usage = {
             "prompt_tokens": len(body) // 4,
             "completion_tokens": len(text) // 4,

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH="$PWD/target/toolchains/node_modules/.bin:$PATH"
-bash guest-skills/sdk-ts/build.sh guest-skills/chat-ts wit target/guests/chat-ts agent
+bash guest-skills/sdk-ts/build.sh guest-skills/chat-ts wit target/guests/chat-ts

@@ -3,11 +3,11 @@
 #   SOURCE  the skill: src/main.ts, tsconfig.json, SKILL.md, skill.toml
 #   WIT     the package skillrun:skill
 #   OUT     the folder that becomes the skill
-#   KIND    what src/main.ts exports: a skill, as it is taken to be, or an agent
+#   KIND    skill or agent; told by what src/main.ts exports if it is left out: an agent exports sessionHandler
 # The tools are those in PATH: jco, tsc, esbuild, componentize-qjs.
 set -euo pipefail
 sdk="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-source=$1 wit=$2 out=$3 kind=${4:-skill}
+source=$1 wit=$2 out=$3 kind=${4:-}
 mkdir -p "$out"
 
 # The worlds of the SDK with all that they refer to.
@@ -28,6 +28,12 @@ tsc --project "$source"
 # bundler reads from `paths` in tsconfig.json, as the compiler does.
 esbuild "$source/src/main.ts" --bundle --format=esm --target=es2023 --tsconfig="$source/tsconfig.json" \
   '--external:skillrun:*' '--external:wasi:*' --log-level=warning --outfile="$out/skill.js"
+
+exported="$(sed -n '/^export {/,/^};/p' "$out/skill.js")"
+if [[ -z $kind ]]; then
+  kind=skill
+  if grep -qw sessionHandler <<<"$exported"; then kind=agent; fi
+fi
 
 # Without --sync the component uses the asynchronous calls of WASI 0.3, which the world does not need.
 componentize-qjs --wit "$out/wit" --world "ts-$kind" --js "$out/skill.js" --sync --output "$out/skill.wasm"

@@ -193,8 +193,13 @@ impl From<RuntimeError> for Problem {
             RuntimeError::AlreadyRunning { execution_id, .. } => {
                 Self::new(ProblemCode::Conflict, detail).with_execution_id(execution_id)
             }
-            RuntimeError::Full { .. } | RuntimeError::Busy { .. } => {
+            RuntimeError::Full { .. }
+            | RuntimeError::FamilyFull { .. }
+            | RuntimeError::Busy { .. } => {
                 Self::new(ProblemCode::Busy, detail).with_header(RETRY_AFTER, RETRY_AFTER_VALUE)
+            }
+            RuntimeError::TooDeep { .. } | RuntimeError::LessIsolated { .. } => {
+                Self::new(ProblemCode::Denied, detail)
             }
             RuntimeError::Stopped { id, .. }
             | RuntimeError::Failed { id, .. }

@@ -90,6 +90,14 @@ const RUNS_ROUTE: &str = "/api/agent/runs";
 const EXECUTIONS_ROUTE: &str = "/api/agent/executions";
 /// Where an execution is prompted, whose answer may take as long as a turn does, likewise.
 const PROMPT_ROUTE: &str = "/api/agent/executions/{id}/prompt";
+/// Where one execution is, which ends when that is deleted.
+const EXECUTION_ROUTE: &str = "/api/agent/executions/{id}";
+/// Where turns and executions are ended, whose answer may take as long as the agent has for that.
+const ENDING_ROUTES: [&str; 3] = [
+    "/api/agent/executions/{id}/cancel",
+    "/api/agent/executions/{id}/stop",
+    "/api/agent/executions/{id}/stop-children",
+];
 /// How the paths of routes end that answer for as long as somebody listens.
 const STREAMING_ROUTE: &str = "/events";
 
@@ -103,7 +111,9 @@ fn takes_its_time(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let waits = url::form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "wait");
     let route = route(request);
-    route.ends_with(STREAMING_ROUTE)
+    let ends = ENDING_ROUTES.contains(&route)
+        || request.method() == Method::DELETE && route == EXECUTION_ROUTE;
+    ends || route.ends_with(STREAMING_ROUTE)
         || route == MCP_ROUTE
         || waits && [RUNS_ROUTE, PROMPT_ROUTE].contains(&route)
 }

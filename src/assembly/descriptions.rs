@@ -39,16 +39,13 @@ impl Descriptions {
         executor: &dyn Executor,
         skill: &Skill,
     ) -> Result<Arc<Descriptor>, ExecutorError> {
-        let digest = skill.component.as_ref().map(|c| c.sha256.clone());
-        let digest = digest.unwrap_or_default();
-        let known = || self.kept().get(&digest).cloned();
-        if let Some(known) = known() {
+        if let Some(known) = self.known(skill) {
             return Ok(known);
         }
         // It is never closed.
         let _place = self.places.acquire().await.ok();
         // Whoever was there before may have asked the same.
-        if let Some(known) = known() {
+        if let Some(known) = self.known(skill) {
             return Ok(known);
         }
         let said = Arc::new(executor.describe(skill.name.as_str()).await?);
@@ -56,7 +53,18 @@ impl Descriptions {
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(digest, Arc::clone(&said));
+        kept.insert(digest(skill).to_owned(), Arc::clone(&said));
         Ok(said)
     }
+
+    /// What the skill said of itself, if it was asked lately.
+    pub(crate) fn known(&self, skill: &Skill) -> Option<Arc<Descriptor>> {
+        self.kept().get(digest(skill)).cloned()
+    }
+}
+
+/// By which a skill is known here: other skills with the same component say the same.
+fn digest(skill: &Skill) -> &str {
+    let component = skill.component.as_ref();
+    component.map_or("", |component| component.sha256.as_str())
 }

@@ -71,6 +71,9 @@ pub struct McpProcess {
     pub pass_env: Vec<String>,
     /// The folder it works in, else that of the host. A relative one lies in the home folder.
     pub dir: Option<PathBuf>,
+    /// Whether it stays in the process group of whoever starts it, and so ends with that when somebody kills the
+    /// group. No file says this.
+    pub joins_group: bool,
 }
 
 /// A text that is shown to nobody.
@@ -292,6 +295,7 @@ impl Section<'_> {
                 .collect(),
             pass_env: texts(section.pass_env),
             dir: section.dir,
+            joins_group: false,
         }))
     }
 

@@ -1,11 +1,12 @@
 //! The folders that a run was given, and what its guest holds open in them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::FsError;
@@ -148,7 +149,8 @@ impl Held {
 
 impl Files {
     /// Opens the folders of a policy, on a thread for it. Where the same folder is granted twice for one
-    /// place, the wider access holds, as it does for everything else that is granted twice.
+    /// place, the wider access holds, as it does for everything else that is granted twice. `workspace_dir` is
+    /// the one on whose path no link may be.
     ///
     /// # Errors
     /// One of them cannot be opened or reaches something that is protected, two are to be seen at the same
@@ -157,6 +159,7 @@ impl Files {
         policy: &Arc<Policy>,
         budget: &Arc<Budget>,
         protected: &Arc<[PathBuf]>,
+        workspace_dir: Option<String>,
     ) -> Result<Self, Failure> {
         let is_folder = |capability: &Capability| matches!(capability, Capability::Fs { .. });
         if !policy.effective.iter().any(is_folder) {
@@ -164,8 +167,9 @@ impl Files {
         }
         let (policy, budget) = (Arc::clone(policy), Arc::clone(budget));
         let protected = Arc::clone(protected);
-        let opening =
-            tokio::task::spawn_blocking(move || Self::open_here(&policy, &budget, &protected));
+        let opening = tokio::task::spawn_blocking(move || {
+            Self::open_here(&policy, &budget, &protected, workspace_dir.as_deref())
+        });
         opening
             .await
             .unwrap_or_else(|error| Err(Failure::new(OutcomeCode::Internal, error.to_string())))
@@ -175,6 +179,7 @@ impl Files {
         policy: &Policy,
         budget: &Arc<Budget>,
         protected: &[PathBuf],
+        workspace_dir: Option<&str>,
     ) -> Result<Self, Failure> {
         let mut places: BTreeMap<&str, (&str, FsAccess)> = BTreeMap::new();
         for capability in &policy.effective {
@@ -195,7 +200,16 @@ impl Files {
         let mut folders = Vec::new();
         for (guest_dir, (host_dir, access)) in places {
             let place = OpenFile::take(budget)?;
-            let folder = open_folder(policy, host_dir, guest_dir, access, place)?;
+            let opened = match workspace_dir == Some(host_dir) {
+                true => open_without_links(host_dir),
+                false => rustix::fs::open(host_dir, FOLDER_FLAGS, Mode::empty()),
+            };
+            let folder = Unopened {
+                access,
+                host_dir,
+                guest_dir,
+            };
+            let folder = folder.opened(policy, opened, place)?;
             folder.check(protected)?;
             folders.push(Arc::new(folder));
         }
@@ -221,51 +235,83 @@ pub(crate) fn check_no_folder(policy: &Policy) -> Result<(), Failure> {
     }
 }
 
-fn open_folder(
-    policy: &Policy,
-    host_dir: &str,
-    guest_dir: &str,
-    access: FsAccess,
-    place: Arc<OpenFile>,
-) -> Result<Folder, Failure> {
-    let (perms, mode) = match access {
-        FsAccess::ReadOnly => (FsPerms::ReadOnly, OpenMode::READ),
-        FsAccess::ReadWrite => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(host_dir, flags, Mode::empty());
-    let of = || Capability::Fs {
-        access,
-        host_dir: host_dir.to_owned(),
-        guest_dir: guest_dir.to_owned(),
-    };
-    let fd = opened.map_err(|errno| {
-        let capability = of();
-        Failure {
-            hint: Some(format!(
-                "it must be a folder that exists and can be read before the run; it is granted by {}",
-                granted_by(policy, &capability)
-            )),
-            ..Failure::new(
-                OutcomeCode::LoadError,
-                format!("cannot open the folder of {capability}: {errno}"),
-            )
+/// How a folder is opened.
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// Opens a folder on whose path, from the root on, no link may be.
+fn open_without_links(path: &str) -> rustix::io::Result<OwnedFd> {
+    // Whoever may not read a folder may pass it all the same.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut dir = rustix::fs::open("/", flags, Mode::empty())?;
+    for component in Path::new(path).components() {
+        match component {
+            Component::RootDir => {}
+            Component::Normal(name) => dir = rustix::fs::openat(&dir, name, flags, Mode::empty())?,
+            _ => return Err(Errno::INVAL),
         }
-    })?;
-    if let Some(kind) = kernel_file_system(&fd) {
-        let message = format!("{host_dir} is part of {kind}, which is no place for files");
-        return Err(Failure {
-            hint: Some(format!("it is granted by {}", granted_by(policy, &of()))),
-            ..Failure::new(OutcomeCode::LoadError, message)
-        });
     }
-    Ok(Folder {
-        access,
-        host_dir: host_dir.to_owned(),
-        guest_dir: guest_dir.to_owned(),
-        dir: Dir::new(fd.into(), perms, mode, false),
-        place,
-    })
+    rustix::fs::openat(&dir, ".", FOLDER_FLAGS, Mode::empty())
+}
+
+/// A folder that is to be opened.
+struct Unopened<'a> {
+    access: FsAccess,
+    host_dir: &'a str,
+    guest_dir: &'a str,
+}
+
+impl Unopened<'_> {
+    fn capability(&self) -> Capability {
+        Capability::Fs {
+            access: self.access,
+            host_dir: self.host_dir.to_owned(),
+            guest_dir: self.guest_dir.to_owned(),
+        }
+    }
+
+    fn opened(
+        &self,
+        policy: &Policy,
+        opened: rustix::io::Result<OwnedFd>,
+        place: Arc<OpenFile>,
+    ) -> Result<Folder, Failure> {
+        let (perms, mode) = match self.access {
+            FsAccess::ReadOnly => (FsPerms::ReadOnly, OpenMode::READ),
+            FsAccess::ReadWrite => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
+        };
+        let fd = opened.map_err(|errno| {
+            let capability = self.capability();
+            Failure {
+                hint: Some(format!(
+                    "it must be a folder that exists and can be read before the run, and that of an execution no \
+                     link; it is granted by {}",
+                    granted_by(policy, &capability)
+                )),
+                ..Failure::new(
+                    OutcomeCode::LoadError,
+                    format!("cannot open the folder of {capability}: {errno}"),
+                )
+            }
+        })?;
+        if let Some(kind) = kernel_file_system(&fd) {
+            let host_dir = self.host_dir;
+            let message = format!("{host_dir} is part of {kind}, which is no place for files");
+            let granted_by = granted_by(policy, &self.capability());
+            return Err(Failure {
+                hint: Some(format!("it is granted by {granted_by}")),
+                ..Failure::new(OutcomeCode::LoadError, message)
+            });
+        }
+        Ok(Folder {
+            access: self.access,
+            host_dir: self.host_dir.to_owned(),
+            guest_dir: self.guest_dir.to_owned(),
+            dir: Dir::new(fd.into(), perms, mode, false),
+            place,
+        })
+    }
 }
 
 /// What of the kernel a folder shows, if it shows that and no files: processes with their variables and
@@ -403,7 +449,7 @@ impl HostState {
 mod tests {
     use std::sync::Arc;
 
-    use super::{OpenFile, check_no_folder};
+    use super::{OpenFile, check_no_folder, open_without_links};
     use crate::capability::Policy;
     use crate::limits::{Budget, LimitKey, LimitOverrides, Limits, Scope, Source};
     use crate::outcome::OutcomeCode;
@@ -421,6 +467,21 @@ mod tests {
         drop((first, second));
         assert_eq!(above.used(LimitKey::OpenFiles), 0);
         assert_eq!(inside.used(LimitKey::OpenFiles), 0);
+    }
+
+    #[test]
+    fn a_folder_is_opened_where_no_part_of_its_path_is_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("b", root.join("a/link")).unwrap();
+        std::fs::write(root.join("a/file"), "").unwrap();
+        let open = |path: &str| open_without_links(root.join(path).to_str().unwrap());
+        assert!(open("a").is_ok() && open("a/b").is_ok());
+        for bad in ["link", "link/b", "a/link", "a/file", "none", "a/../a"] {
+            assert!(open(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

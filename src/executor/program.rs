@@ -63,6 +63,9 @@ pub struct Call {
     /// Whether requests are answered from the record alone: one that is not there fails, and no secret has
     /// to be configured.
     pub record_only: bool,
+    /// The folder of the policy on whose path no link may be: it was looked at before, with all links followed, and
+    /// is to be that one still.
+    pub workspace_dir: Option<String>,
 }
 
 /// What a skill says about itself. A component that follows no world says nothing, and its operations are
@@ -206,7 +209,8 @@ impl Program {
         if self.has_async_files {
             files::check_no_folder(&call.policy)?;
         }
-        let files = Files::open(&call.policy, &call.budget, &call.protected).await?;
+        let (protected, workspace_dir) = (&call.protected, call.workspace_dir);
+        let files = Files::open(&call.policy, &call.budget, protected, workspace_dir).await?;
         let record = Arc::new(GuestRecord::new(call.host, call.budget, self.clock.clone()));
         let origins = Origins::new(call.seed, call.environment, invocation);
         let store = self.store(&record, call.policy, files, origins, call.record_only)?;

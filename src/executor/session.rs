@@ -132,6 +132,13 @@ impl LiveSession {
         Ok(self.store.data_mut().finish()?)
     }
 
+    /// Ends the guest, in the middle of a call perhaps, and puts it on record that its requests are given up: an
+    /// instance in its place is told so of those that it had from an earlier call, and nobody has to guess what came
+    /// of them.
+    pub fn give_up(mut self) {
+        self.store.data_mut().give_up_requests();
+    }
+
     fn returned<T>(
         &mut self,
         called: wasmtime::Result<Result<T, SkillError>>,

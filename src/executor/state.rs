@@ -220,6 +220,11 @@ impl HostState {
         given_up
     }
 
+    /// Puts it on record that no response of a request is waited for any more, and takes no further one.
+    pub(crate) fn give_up_requests(&self) {
+        self.outgoing.finish();
+    }
+
     fn give_up_answers(&mut self) -> Result<(), LimitReached> {
         let mut ended = Ok(());
         let held = self.table.iter_mut();

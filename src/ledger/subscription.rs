@@ -54,6 +54,10 @@ pub struct Subscription {
     ended: bool,
     /// Has read all there was at some time, and was not told since then that it is behind.
     is_on_time: bool,
+    /// Lines that are read before it is looked again how far a writer in another process is.
+    lines_to_look: u64,
+    /// Has waited for the line that is read next: what came meanwhile came all at once.
+    has_waited: bool,
     /// Whether a run that is suspended may still have events to come.
     waits_for_resume: bool,
 }
@@ -94,6 +98,8 @@ impl Subscription {
             idle_looks: 0,
             ended: false,
             is_on_time: false,
+            lines_to_look: 0,
+            has_waited: false,
             waits_for_resume: false,
         })
     }
@@ -141,7 +147,11 @@ impl Subscription {
             let published = channel.map(|channel| *channel.borrow_and_update());
             let open = published.filter(|published| !published.closed);
             let may_read = open.is_none_or(|open| self.follower.lines() < open.seq);
-            let behind = open.map_or(0, |open| open.seq.saturating_sub(self.follower.lines()));
+            let written = match open {
+                Some(open) => open.seq,
+                None => self.written_elsewhere()?,
+            };
+            let behind = written.saturating_sub(self.follower.lines());
             if self.is_on_time && behind > BEHIND_MAX {
                 self.is_on_time = false;
                 return Ok(Some(Delivery::Behind { events: behind }));
@@ -151,15 +161,32 @@ impl Subscription {
                 false => None,
             };
             let Some(entry) = entry else {
-                self.is_on_time = true;
+                (self.is_on_time, self.lines_to_look) = (true, 0);
                 return Ok(None);
             };
-            self.idle_looks = 0;
+            (self.idle_looks, self.has_waited) = (0, false);
             self.ended = self.is_end(&entry);
             if !matches!(&entry, Entry::Record(record) if record.seq < self.from_seq) {
                 return Ok(Some(Delivery::Entry(entry)));
             }
         }
+    }
+
+    /// The number of the last event that is on record, as far as another process writes it and it is time to look:
+    /// nobody tells of that.
+    fn written_elsewhere(&mut self) -> Result<u64, StoreError> {
+        if !self.is_on_time {
+            return Ok(0);
+        }
+        if self.has_waited {
+            self.lines_to_look = BEHIND_MAX;
+        }
+        if self.lines_to_look > 0 {
+            self.lines_to_look -= 1;
+            return Ok(0);
+        }
+        self.lines_to_look = BEHIND_MAX;
+        Ok(self.store.summary(&self.run_id)?.head.seq)
     }
 
     /// Waits until there may be a further line, after [`Subscription::try_next`] found none; false when none
@@ -186,6 +213,7 @@ impl Subscription {
                     return Ok(false);
                 }
                 tokio::time::sleep(LOOK_INTERVAL).await;
+                self.has_waited = true;
                 self.channel = self.store.bus().channel(&self.run_id);
             }
         }

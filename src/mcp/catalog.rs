@@ -61,6 +61,15 @@ pub(super) fn exposed(registry: &Registry, wanted: McpRole) -> BTreeMap<String, 
         .collect()
 }
 
+/// The skill that has that name in a role, or one of whose operations has it, and the name that the skill goes by.
+fn named(registry: &Registry, wanted: McpRole, name: &str) -> Option<(String, Arc<Skill>)> {
+    let mut exposed = exposed(registry, wanted);
+    match exposed.remove_entry(name) {
+        None => exposed.remove_entry(name.rsplit_once('.')?.0),
+        found => found,
+    }
+}
+
 /// Whether no other skill has that name, be it for itself or for an operation.
 fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
     let bare = name.split('.').next().unwrap_or(name);
@@ -101,11 +110,28 @@ impl Mcp {
     /// What has that name in a role.
     pub(super) async fn entry(&self, wanted: McpRole, name: &str) -> Option<Entry> {
         let registry = self.host().skills().current();
-        let exposed = exposed(&registry, wanted);
-        let of_skill = |name: &str| exposed.get_key_value(name);
-        let (known, skill) = of_skill(name).or_else(|| of_skill(name.rsplit_once('.')?.0))?;
-        let entries = self.entries_of(known.clone(), Arc::clone(skill)).await;
+        let (known, skill) = named(&registry, wanted, name)?;
+        let entries = self.entries_of(known, skill).await;
         entries.into_iter().find(|entry| entry.name == name)
+    }
+
+    /// What is known of the tool of that name without asking anybody: its arguments, and no more.
+    pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
+        let registry = self.host().skills().current();
+        let (known, skill) = named(&registry, McpRole::Tool, name)?;
+        let entry = match self.host().descriptions().known(&skill) {
+            Some(said) => entries(known, skill, &said).find(|entry| entry.name == name)?,
+            None if known != name => return None,
+            None => Entry {
+                name: known,
+                target: skill.name.to_string(),
+                skill,
+                descriptor: None,
+                operation: None,
+            },
+        };
+        let input = Arc::new(entry.input_schema());
+        Some(Tool::new_with_raw(entry.name, None, input))
     }
 
     /// What a skill says of itself.

@@ -222,10 +222,7 @@ impl Mcp {
                 telling.spawn(told);
             }
         }
-        tokio::select! {
-            () = context.cancelled() => {}
-            () = self.closing().cancelled() => {}
-        }
+        context.cancelled().await;
         Ok(())
     }
 

@@ -101,7 +101,7 @@ impl Mcp {
         let stop = tokio::select! {
             biased;
             () = cx.ct.cancelled() => return Err(cancelled()),
-            stop = following.to_a_stop() => stop?,
+            stop = following.until_answerable() => stop?,
         };
         guard.is_answered = true;
         Ok(stop)
@@ -129,7 +129,7 @@ impl Following<'_> {
         Ok(subscribed?.through_suspensions())
     }
 
-    async fn to_a_stop(mut self) -> Result<Stop, ErrorData> {
+    async fn until_answerable(mut self) -> Result<Stop, ErrorData> {
         let mut events = self.subscribed().map_err(|error| internal(&error))?;
         let is_task = self.job.task.is_some();
         let mut too_long = std::pin::pin!(tokio::time::sleep(self.mcp.settings().task_after()));
@@ -160,12 +160,13 @@ impl Following<'_> {
             None => return Err(interrupted(self.run_id)),
         };
         let event = record.event();
-        self.notes.tell(&event, record.origin).await;
+        self.notes.tell(&event, record.origin, record.time).await;
         match event {
             Event::RunCompleted(end) if end.status == RunStatus::Suspended => {
-                if self.client.is_stateless() {
-                    return self.asks().await;
-                }
+                return match self.client.is_stateless() {
+                    true => self.asks().await,
+                    false => Ok(None),
+                };
             }
             event @ Event::RunCompleted(_) => {
                 let (store, run_id) = (self.store().clone(), self.run_id.clone());
@@ -179,10 +180,8 @@ impl Following<'_> {
                 };
             }
             Event::ApprovalRequest(_) if !self.client.is_stateless() => self.ask().await?,
-            Event::ToolCall(call) => {
-                if call.child_run_id.is_some() {
-                    self.inside.insert(call.call_id);
-                }
+            Event::ToolCall(call) if call.child_run_id.is_some() => {
+                self.inside.insert(call.call_id);
             }
             Event::ToolResult(result) => {
                 self.inside.remove(&result.call_id);

@@ -61,7 +61,7 @@ pub(super) fn open(store: &Store, run_id: &RunId) -> Result<Vec<Asked>, StoreErr
             runs.extend(inside.runs.into_iter().map(|run| run.run_id));
         }
     }
-    gates.sort_by(|a, b| a.asked_at.cmp(&b.asked_at));
+    gates.sort_by_key(|gate| gate.asked_at);
     let mut keys = BTreeSet::new();
     let asked = gates.into_iter().map(|gate| {
         let mut asked = Asked::of(gate, run_id);
@@ -216,27 +216,23 @@ pub(super) fn requests(asked: &[Asked]) -> BTreeMap<String, InputRequest> {
     asked.iter().map(request).collect()
 }
 
-/// What of the answers decides which questions, and those that are still open then. What answers nothing is left out.
+/// What of the answers decides which questions. What answers none is left out.
 ///
 /// # Errors
 /// An answer is none to its question; the text names it.
 pub(super) fn answered(
-    asked: Vec<Asked>,
+    open: Vec<Asked>,
     answers: &InputResponses,
     takes: impl Fn(&Asked) -> bool,
-) -> Result<(Vec<(Asked, ApprovalDecision)>, Vec<Asked>), String> {
+) -> Result<Vec<(Asked, ApprovalDecision)>, String> {
     let mut decided = Vec::new();
-    let mut open = Vec::new();
-    for asked in asked {
-        match answers.get(&asked.key).filter(|_| takes(&asked)) {
-            None => open.push(asked),
-            Some(answer) => {
-                let decision = asked
-                    .decision(answer)
-                    .map_err(|problem| format!("inputResponses.{}: {problem}", asked.key))?;
-                decided.push((asked, decision));
-            }
+    for asked in open {
+        if let Some(answer) = answers.get(&asked.key).filter(|_| takes(&asked)) {
+            let decision = asked.decision(answer);
+            let decision =
+                decision.map_err(|problem| format!("inputResponses.{}: {problem}", asked.key))?;
+            decided.push((asked, decision));
         }
     }
-    Ok((decided, open))
+    Ok(decided)
 }

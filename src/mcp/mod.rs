@@ -35,6 +35,7 @@ mod request_state;
 mod resource;
 mod run_resource;
 mod server;
+mod sessions;
 mod skill_folder;
 mod start;
 mod stdio;
@@ -42,12 +43,11 @@ mod task;
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
 pub use self::client_tools::client_tools;
 pub use self::request_state::KeyError;
 use self::request_state::RequestStates;
 pub use self::server::Server;
+pub use self::sessions::{SessionError, Sessions};
 pub use self::stdio::StdioError;
 use crate::assembly::Skillrun;
 use crate::config::McpSettings;
@@ -59,8 +59,6 @@ pub struct Mcp(Arc<Shared>);
 struct Shared {
     host: Skillrun,
     states: RequestStates,
-    /// Fires when connections have to end.
-    closing: CancellationToken,
 }
 
 impl Mcp {
@@ -71,25 +69,11 @@ impl Mcp {
     /// The key in the home folder cannot be read or made.
     pub fn new(host: Skillrun) -> Result<Self, KeyError> {
         let states = RequestStates::of_home(&host.config().home)?;
-        let closing = CancellationToken::new();
-        Ok(Self(Arc::new(Shared {
-            host,
-            states,
-            closing,
-        })))
+        Ok(Self(Arc::new(Shared { host, states })))
     }
 
     fn host(&self) -> &Skillrun {
         &self.0.host
-    }
-
-    /// Ends all connections over HTTP. Runs of clients that wait for them are cancelled, and tasks go on.
-    pub fn close(&self) {
-        self.closing().cancel();
-    }
-
-    fn closing(&self) -> &CancellationToken {
-        &self.0.closing
     }
 
     fn states(&self) -> &RequestStates {

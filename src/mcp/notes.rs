@@ -1,7 +1,5 @@
 //! What a client is told of a run while it waits: how far it is, and what the skill logs.
 
-use std::time::{Duration, Instant};
-
 use rmcp::RoleServer;
 use rmcp::model::{
     LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
@@ -9,14 +7,15 @@ use rmcp::model::{
 use rmcp::service::Peer;
 use serde_json::{Value, json};
 
+use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::{Event, Log, LogLevel, Origin};
 
 /// The event of a skill that says how far it is: `{progress, total, message}`.
 const PROGRESS: &str = "progress";
-/// The least time between two notifications of progress. Protects the client from a skill that counts fast; what comes
-/// faster is left out.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+/// The least time between two notifications of progress, by when each was recorded. Protects the client from a skill that
+/// counts fast; what comes faster is left out.
+const PROGRESS_INTERVAL_MICROS: i64 = 10_000;
 /// Log lines of a run that its client is told. The others are in the ledger. Protects the client.
 const LOG_LINES_MAX: u64 = 1_000;
 
@@ -27,8 +26,8 @@ pub(super) struct Notes {
     level: Option<LoggingLevel>,
     logger: String,
     run_id: RunId,
-    /// How far the client was told that the run is, and when.
-    told: Option<(f64, Instant)>,
+    /// How far the client was told that the run is, and when it was so far.
+    told: Option<(f64, Timestamp)>,
     /// Whether the skill itself says how far it is.
     skill_reports: bool,
     calls: u32,
@@ -58,7 +57,7 @@ impl Notes {
     }
 
     /// Tells what there is to tell of an event. A client that does not take it is not told.
-    pub(super) async fn tell(&mut self, event: &Event, origin: Origin) {
+    pub(super) async fn tell(&mut self, event: &Event, origin: Origin, at: Timestamp) {
         match event {
             Event::Custom(custom) if custom.name == PROGRESS && origin == Origin::Guest => {
                 let data = custom.data.as_ref().and_then(|data| data.to_value().ok());
@@ -66,38 +65,45 @@ impl Notes {
                 if let Some(progress) = number("progress") {
                     self.skill_reports = true;
                     let message = data.as_ref().and_then(|data| data.get("message")?.as_str());
-                    self.progress(progress, number("total"), message).await;
+                    self.progress(progress, number("total"), message, at).await;
                 }
             }
-            Event::ToolCall(call) if origin == Origin::Host => self.call(&call.name).await,
-            Event::LlmCall(call) if origin == Origin::Host => self.call(&call.model).await,
-            Event::NodeEnter(node) => self.call(&node.node_name).await,
+            Event::ToolCall(call) if origin == Origin::Host => self.call(&call.name, at).await,
+            Event::LlmCall(call) if origin == Origin::Host => self.call(&call.model, at).await,
+            Event::NodeEnter(node) => self.call(&node.node_name, at).await,
             Event::Log(log) => self.log(log).await,
             _ => {}
         }
     }
 
     /// Of a skill that does not say how far it is, it is told what it does.
-    async fn call(&mut self, name: &str) {
+    async fn call(&mut self, name: &str, at: Timestamp) {
         if !self.skill_reports {
             self.calls = self.calls.saturating_add(1);
-            self.progress(f64::from(self.calls), None, Some(name)).await;
+            self.progress(f64::from(self.calls), None, Some(name), at)
+                .await;
         }
     }
 
-    async fn progress(&mut self, progress: f64, total: Option<f64>, message: Option<&str>) {
+    async fn progress(
+        &mut self,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+        at: Timestamp,
+    ) {
         let Some(token) = &self.token else {
             return;
         };
-        let now = Instant::now();
         let is_last = total == Some(progress);
-        let is_due = self.told.is_none_or(|(told, at)| {
-            progress > told && (is_last || now.duration_since(at) >= PROGRESS_INTERVAL)
+        let is_due = self.told.is_none_or(|(told, before)| {
+            let elapsed_micros = at.unix_micros().saturating_sub(before.unix_micros());
+            progress > told && (is_last || elapsed_micros >= PROGRESS_INTERVAL_MICROS)
         });
         if !is_due || !progress.is_finite() {
             return;
         }
-        self.told = Some((progress, now));
+        self.told = Some((progress, at));
         let mut params = ProgressNotificationParam::new(token.clone(), progress);
         params.total = total.filter(|total| total.is_finite());
         params.message = message.map(str::to_owned);

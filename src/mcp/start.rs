@@ -131,7 +131,7 @@ impl Mcp {
         let (store, run_id) = (self.host().store().clone(), run_id.clone());
         let decided = reading(move || {
             let open = gates::open(&store, &run_id)?;
-            let (decided, _open) = match gates::answered(open, &answers, takes) {
+            let decided = match gates::answered(open, &answers, takes) {
                 Ok(answered) => answered,
                 Err(problem) => return Ok(Err(problem)),
             };

@@ -1,10 +1,26 @@
-//! The server on standard input and output.
+//! The server on standard input and output. Each message is a line; what is none is answered with an error, and the
+//! connection goes on.
 
-use rmcp::ServiceExt as _;
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::sync::Arc;
+
+use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::{RoleServer, ServiceExt as _};
+use serde::de::IgnoredAny;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
 
 use super::Mcp;
 use super::server::Server;
+use crate::call::json_values;
+use crate::runner::INPUT_BYTES_MAX;
+
+/// Bytes of one message: an input of a skill, each byte of it escaped. Protects the host's memory from a message that
+/// does not end.
+const LINE_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
+/// Values in one message. Protects the same, where a value of two bytes takes a hundred.
+const VALUES_MAX: usize = 500_000;
 
 /// Why a connection did not come about or ended too soon.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +28,7 @@ use super::server::Server;
 pub struct StdioError(String);
 
 impl Mcp {
-    /// Serves one client, until its input ends.
+    /// Serves one client, until its input ends. Runs that it waits for then are cancelled, and tasks go on.
     ///
     /// # Errors
     /// It did not begin as MCP says.
@@ -21,13 +37,196 @@ impl Mcp {
         input: impl AsyncRead + Unpin + Send + 'static,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), StdioError> {
+        let lines = Lines {
+            read: BufReader::new(input),
+            line: Vec::new(),
+            is_too_long: false,
+            write: Arc::new(Mutex::new(Some(output))),
+            refused: None,
+        };
         let failed = |error: String| StdioError(error);
-        let server = Server::new(self.clone()).serve((input, output)).await;
-        let server = server.map_err(|error| failed(error.to_string()))?;
+        let server = match Server::new(self.clone()).serve(lines).await {
+            // Whoever goes away before it said anything is no failure.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            server => server.map_err(|error| failed(error.to_string()))?,
+        };
         server
             .waiting()
             .await
             .map_err(|error| failed(error.to_string()))?;
         Ok(())
+    }
+}
+
+/// A connection on which each message is a line.
+struct Lines<R, W> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    /// The line is longer than one may be: its rest is not kept.
+    is_too_long: bool,
+    write: Arc<Mutex<Option<W>>>,
+    /// What is to be answered to a line that was no message, before the next one is read.
+    refused: Option<Vec<u8>>,
+}
+
+impl<R: AsyncRead + Unpin, W> Lines<R, W> {
+    /// Reads one line without its end into `self.line`; false when there is none any more. A future that is dropped
+    /// loses nothing.
+    async fn read_line(&mut self) -> std::io::Result<bool> {
+        loop {
+            let available = self.read.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(false);
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let part = available
+                .get(..end.unwrap_or(available.len()))
+                .unwrap_or_default();
+            if self.is_too_long || self.line.len().saturating_add(part.len()) > LINE_BYTES_MAX {
+                self.is_too_long = true;
+                self.line = Vec::new();
+            } else {
+                self.line.extend_from_slice(part);
+            }
+            let consumed = part.len() + usize::from(end.is_some());
+            self.read.consume(consumed);
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
+    /// Answers what was refused. A future that is dropped before the answer is on its way answers it later.
+    async fn answer_refused(&mut self) -> std::io::Result<()> {
+        if self.refused.is_some() {
+            let mut write = self.write.lock().await;
+            if let (Some(line), Some(write)) = (self.refused.take(), write.as_mut()) {
+                write.write_all(&line).await?;
+                write.flush().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The message that a line is, or what is answered to it; nothing to an empty one.
+fn parse(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, ErrorData> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if json_values(line) > VALUES_MAX {
+        let message = format!("the message has too many values: expected at most {VALUES_MAX}");
+        return Err(ErrorData::invalid_request(message, None));
+    }
+    serde_json::from_slice(line).map(Some).map_err(|error| {
+        match serde_json::from_slice::<IgnoredAny>(line) {
+            Err(error) => {
+                let message = format!("the line is no JSON: {error}");
+                ErrorData::new(ErrorCode::PARSE_ERROR, message, None)
+            }
+            Ok(_) => {
+                let message = format!("the line is no message of MCP: {error}");
+                ErrorData::invalid_request(message, None)
+            }
+        }
+    })
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut write = write.lock().await;
+            let write = write.as_mut().ok_or(std::io::ErrorKind::NotConnected)?;
+            write.write_all(&line).await?;
+            write.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            self.answer_refused().await.ok()?;
+            if !self.read_line().await.ok()? {
+                return None;
+            }
+            // A buffer that one large message has made large is not kept.
+            let line = std::mem::take(&mut self.line);
+            let parsed = match std::mem::take(&mut self.is_too_long) {
+                true => {
+                    let message =
+                        format!("the line is too long: expected at most {LINE_BYTES_MAX} bytes");
+                    Err(ErrorData::invalid_request(message, None))
+                }
+                false => parse(&line),
+            };
+            match parsed {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(error) => {
+                    let answer = TxJsonRpcMessage::<RoleServer>::error(error, None);
+                    let mut answer = serde_json::to_vec(&answer).ok()?;
+                    answer.push(b'\n');
+                    self.refused = Some(answer);
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        drop(self.write.lock().await.take());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{VALUES_MAX, parse};
+
+    fn refused(line: &str) -> i32 {
+        parse(line.as_bytes()).unwrap_err().code.0
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_from_what_is_no_json() {
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        assert!(parse(request.as_bytes()).unwrap().is_some());
+        assert!(parse(b" \r").unwrap().is_none());
+        for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{1}"] {
+            assert_eq!(refused(line), -32700, "{line}");
+        }
+        assert_eq!(refused(&"[".repeat(10_000)), -32700);
+        for line in [
+            "[]",
+            "1",
+            "{}",
+            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+        ] {
+            assert_eq!(refused(line), -32600, "{line}");
+        }
+        let many = format!("[0{}]", ",0".repeat(VALUES_MAX + 1));
+        assert_eq!(refused(&many), -32600);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_a_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _any = parse(&line);
+        }
     }
 }

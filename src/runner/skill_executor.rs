@@ -235,8 +235,9 @@ impl SkillExecutor {
 fn check_over<T>(journal: &Journal, ended: &Result<T, Failure>) {
     match ended {
         Ok(_) => journal.check_over("the guest has ended with a result"),
-        // How long something takes is on no record.
-        Err(failure) if failure.code == OutcomeCode::TimeLimit => {}
+        // How long something takes is on no record, and what the host could not make ready is not the guest's doing.
+        Err(failure)
+            if [OutcomeCode::TimeLimit, OutcomeCode::LoadError].contains(&failure.code) => {}
         Err(failure) => journal.check_over(&format!("the guest has ended: {failure}")),
     }
 }
@@ -254,6 +255,9 @@ impl SkillExecutor {
             operation: None,
             input: String::new(),
             record_only: cx.is_record_only(),
+            workspace_dir: cx
+                .session()
+                .and_then(|session| session.facts().workspace_path.clone()),
         }
     }
 

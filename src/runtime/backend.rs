@@ -22,6 +22,11 @@ pub trait Backend: Send + Sync {
     /// The name by which launches ask for it; the same at all times.
     fn name(&self) -> &str;
 
+    /// How far what it carries out is kept from this process. One that says nothing counts as the least.
+    fn isolation(&self) -> Isolation {
+        Isolation::Sandbox
+    }
+
     /// Whether it can carry anything out now.
     async fn health(&self) -> BackendHealth;
 
@@ -42,6 +47,15 @@ pub trait Backend: Send + Sync {
     /// Lets everything that it carries out end as interrupted, to be taken up by another process. It does not
     /// wait.
     fn interrupt(&self);
+}
+
+/// How far an execution is kept from the process of the runtime; what comes later keeps it farther.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isolation {
+    /// By the sandbox of its agent.
+    Sandbox,
+    /// By a process of its own, too.
+    Process,
 }
 
 /// Whether a backend can carry anything out.

@@ -40,6 +40,24 @@ pub enum RuntimeError {
         /// How many may be.
         executions_max: usize,
     },
+    /// An execution has launched as many that are live as it may, or as many are live below the same root.
+    #[error("execution {parent} may launch no other: {live_max} {of} are live")]
+    FamilyFull {
+        /// Who launches.
+        parent: ExecutionId,
+        /// Whose the live ones are.
+        of: &'static str,
+        /// How many may be.
+        live_max: usize,
+    },
+    /// An execution is as far below the one at the root as any may be, and launches nothing.
+    #[error("execution {parent} may launch none: it is {depth_max} below the first")]
+    TooDeep {
+        /// Who launches.
+        parent: ExecutionId,
+        /// How far below the root one may be.
+        depth_max: usize,
+    },
     /// As many prompts wait as may.
     #[error("execution {id} is busy: {queued_max} prompts wait")]
     Busy {
@@ -89,6 +107,16 @@ pub enum RuntimeError {
         name: String,
         /// The names that there are.
         known: Vec<String>,
+    },
+    /// A client of a surface named a backend that isolates less than the one that the operator chose.
+    #[error(
+        "executor {name:?} isolates less than {default_backend:?}, and is not for clients to name"
+    )]
+    LessIsolated {
+        /// The name.
+        name: String,
+        /// The backend of launches that name none.
+        default_backend: String,
     },
     /// There is no such mode.
     #[error("unknown mode {mode:?}: expected task, config or office")]
@@ -170,8 +198,10 @@ impl RuntimeError {
             Self::NotFound { .. } => OutcomeCode::NotFound,
             Self::AlreadyRunning { .. }
             | Self::Full { .. }
+            | Self::FamilyFull { .. }
             | Self::Busy { .. }
             | Self::ShuttingDown => OutcomeCode::Busy,
+            Self::TooDeep { .. } | Self::LessIsolated { .. } => OutcomeCode::Denied,
             Self::Stopped { .. } | Self::Completed { .. } => OutcomeCode::Cancelled,
             Self::Failed { code, .. } => *code,
             Self::Launch { source, .. } | Self::Mode { source, .. } => source.code(),
@@ -185,6 +215,10 @@ impl RuntimeError {
             Self::Full { .. } => {
                 Some("stop an execution, or raise runtime.executions_max in config.toml".to_owned())
             }
+            Self::LessIsolated { name, .. } => Some(format!(
+                "name none, or let the operator set runtime.default_backend = {name:?} in config.toml"
+            )),
+            Self::FamilyFull { .. } => Some("stop one of them".to_owned()),
             Self::Busy { .. } => Some("wait for the end of a turn".to_owned()),
             Self::Launch { source, .. } | Self::Mode { source, .. } => source.hint(),
             _ => None,

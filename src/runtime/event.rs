@@ -302,6 +302,29 @@ impl EventKind {
         }
     }
 
+    /// Every word that [`EventKind::name`] gives, in the order of declaration.
+    pub const NAMES: [&str; 19] = [
+        "session_status",
+        "boot_ready",
+        "ready",
+        "running",
+        "message_chunk",
+        "reasoning",
+        "plan",
+        "context_window",
+        "tool_call",
+        "tool_update",
+        "permission_request",
+        "permission_answered",
+        "permission_cancelled",
+        "mode_changed",
+        "tools_changed",
+        "complete",
+        "error",
+        "stopped",
+        "lagged",
+    ];
+
     /// Whether the line of a ledger is an event, as far as its type tells. Only then are its large values
     /// looked up.
     pub(super) fn is_event(record: &Record) -> bool {

@@ -30,7 +30,8 @@ mod workspace;
 use async_trait::async_trait;
 
 pub use self::backend::{
-    Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance, LedgerPart,
+    Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance, Isolation,
+    LedgerPart,
 };
 pub use self::error::RuntimeError;
 pub use self::event::{Event, EventKind, LaunchKind};
@@ -39,9 +40,12 @@ pub use self::launch_request::METADATA_BYTES_MAX;
 pub use self::mode::{Mode, ModeTools, NoModeTools};
 pub use self::state::{Change, Ending, ExecutionStatus, IllegalTransition, next};
 pub use self::statistics::{LiveExecutions, RuntimeStatistics};
-pub use self::subprocess::{SUBPROCESS, Subprocess, WorkerError, WorkerProgram, work};
+pub use self::subprocess::{
+    SUBPROCESS, Subprocess, WorkerError, WorkerProgram, respell_daemon_frames,
+    respell_worker_frames, work,
+};
 pub use self::subscription::EventSubscription;
-pub use self::table::QUEUED_MAX;
+pub use self::table::{CHILDREN_MAX, DEPTH_MAX, DESCENDANTS_MAX, QUEUED_MAX};
 pub use self::types::{
     Execution, ExecutionFilter, ExecutionRef, Executions, LIST_EXECUTIONS_MAX, LaunchSpec,
     Metadata, PROMPT_BYTES_MAX, Stopped, WorkspaceRef,
@@ -63,8 +67,8 @@ pub trait Runtime: Send + Sync {
     /// Launches of one session at the same time have one result.
     ///
     /// # Errors
-    /// The spec is refused, the session has an execution, there is no room for another one, or it could not
-    /// be begun.
+    /// The spec is refused, the session has an execution, there is no room for another one, its parent may launch
+    /// no other, or it could not be begun.
     async fn launch(&self, spec: LaunchSpec) -> Result<ExecutionRef, RuntimeError>;
 
     /// Sends a prompt of 1 to [`PROMPT_BYTES_MAX`] bytes and waits until its turn ends. Prompts of an execution
@@ -126,6 +130,13 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// The ledgers cannot be read.
     async fn list_executions(&self, filter: ExecutionFilter) -> Result<Executions, RuntimeError>;
+
+    /// The executions that this one launched, newest first, at most [`LIST_EXECUTIONS_MAX`]: those that are live, and
+    /// those that ended so short ago that they are kept at hand. No ledger is read for it.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NotFound`] for a parent that there is not.
+    async fn list_children(&self, parent: &str) -> Result<Vec<Execution>, RuntimeError>;
 
     /// The events of an execution from the one numbered `from` on, or from its launch, and those to come, in
     /// order and without a gap. [`EventKind::Stopped`] is the last.

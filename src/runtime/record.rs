@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::backend::End;
 use super::event::{REASON_INTERRUPTED, RecordedEnd};
-use super::state::ExecutionStatus;
+use super::state::{Ending, ExecutionStatus};
 use super::types::{Execution, Metadata};
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
@@ -20,6 +21,8 @@ pub(super) struct Read {
     pub(super) first: Option<SessionFacts>,
     /// How many there are.
     pub(super) parts: u32,
+    /// Whether its last line says that nothing can follow any more.
+    pub(super) is_closed: bool,
     /// The one that was looked for, or the newest.
     execution: Option<Execution>,
     /// The number of the newest prompt so far.
@@ -70,6 +73,7 @@ impl Read {
         if summary.state == RunState::Running && summary.writer_pid.is_none() {
             read.interrupt();
         }
+        read.is_closed = matches!(summary.state, RunState::Ended(status) if !status.is_resumable());
         Ok(read)
     }
 
@@ -152,6 +156,30 @@ pub(super) fn metadata(json: &Json) -> Metadata {
         Ok(Value::Object(metadata)) => metadata,
         _ => Metadata::new(),
     }
+}
+
+/// How an execution ended, as its ledger has it; none when that has no end of it.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub(super) fn end(store: &Store, id: &ExecutionId) -> Result<Option<End>, StoreError> {
+    let Some(execution) = execution(store, id)? else {
+        return Ok(None);
+    };
+    let ending = match execution.status {
+        ExecutionStatus::Completed => Ending::Completed,
+        ExecutionStatus::Failed => Ending::Failed,
+        ExecutionStatus::Stopped => Ending::Stopped,
+        _ => return Ok(None),
+    };
+    Ok(execution.code.map(|code| End {
+        ending,
+        code,
+        message: execution.error_message.unwrap_or_default(),
+        stop_reason: execution.stop_reason.unwrap_or_default(),
+        exit_code: execution.exit_code,
+        teardown_error: None,
+    }))
 }
 
 /// An execution as its ledger has it; none when that has no such part.

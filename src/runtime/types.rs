@@ -43,8 +43,9 @@ pub struct LaunchSpec {
     /// What is granted to this execution beside what the configuration says. Only the host says this: it comes from a
     /// command line or an embedder and never over a network.
     pub grants: Vec<Capability>,
-    /// Whether it is not the host that asks for it, but a client of a surface. It has no say in limits, and names
-    /// no folder but those below the ones that the operator opened for that.
+    /// Whether it is not the host that asks for it, but a client of a surface. It has no say in limits, names no
+    /// folder but those below the ones that the operator opened for that, and no backend that isolates less than the
+    /// configured one.
     pub is_foreign: bool,
 }
 

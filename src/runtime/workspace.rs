@@ -30,7 +30,7 @@ pub enum WorkspaceError {
         path: PathBuf,
     },
     /// A client of a surface named a folder that the operator did not open for that.
-    #[error("workspace path {path:?} is in no folder of runtime.workspaces")]
+    #[error("workspace path {path:?} is no folder below one of runtime.workspaces")]
     NotOpened {
         /// The path.
         path: PathBuf,
@@ -53,27 +53,23 @@ pub enum WorkspaceError {
     },
 }
 
-/// Looks whether a path names a folder that an agent can be given, and gives it as text. `below` are the folders in
-/// which it has to be, with all links followed; none: any will do.
+/// Looks whether a path names a folder that an agent can be given, and gives the path as text, without a link, a dot or
+/// a second slash in it: where it leads now is what is given, and what is opened later has to be the same. `below` are
+/// the folders in which it has to be, with all links followed; none: any will do.
 ///
 /// # Errors
 /// It does not.
 pub(super) fn check(path: &Path, below: Option<&[PathBuf]>) -> Result<String, WorkspaceError> {
     let path = path.to_owned();
-    let Some(text) = path.to_str().map(str::to_owned) else {
-        return Err(WorkspaceError::NotText { path });
-    };
     if !path.is_absolute() {
         return Err(WorkspaceError::NotAbsolute { path });
     }
-    if let Err(source) = Dir::open_ambient_dir(&path, ambient_authority()) {
-        return Err(WorkspaceError::Unusable { path, source });
-    }
-    let Some(below) = below else {
-        return Ok(text);
-    };
-    // Where it leads now is what is given: a link that is turned elsewhere later does not count.
-    let real = match path.canonicalize() {
+    let real = path.canonicalize();
+    let real = real.and_then(|real| {
+        Dir::open_ambient_dir(&real, ambient_authority())?;
+        Ok(real)
+    });
+    let real = match real {
         Ok(real) => real,
         Err(source) => return Err(WorkspaceError::Unusable { path, source }),
     };
@@ -81,10 +77,28 @@ pub(super) fn check(path: &Path, below: Option<&[PathBuf]>) -> Result<String, Wo
         let folder = folder.canonicalize();
         folder.is_ok_and(|folder| real.starts_with(folder))
     };
-    match real.to_str() {
-        Some(real) if below.iter().any(is_below) => Ok(real.to_owned()),
-        _ => Err(WorkspaceError::NotOpened { path }),
+    if below.is_some_and(|below| !below.iter().any(is_below)) {
+        return Err(WorkspaceError::NotOpened { path });
     }
+    match real.to_str() {
+        Some(real) => Ok(real.to_owned()),
+        None => Err(WorkspaceError::NotText { path: real }),
+    }
+}
+
+/// Where the folders are made that go with their executions, without a link in it. It is made if it is not there.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn made_in(workspaces: &Path) -> Result<PathBuf, WorkspaceError> {
+    let mut builder = DirBuilder::new();
+    builder.mode(FOLDER_MODE).recursive(true);
+    let made = builder.create(workspaces);
+    made.and_then(|()| workspaces.canonicalize())
+        .map_err(|source| WorkspaceError::Unmade {
+            path: workspaces.to_owned(),
+            source,
+        })
 }
 
 /// A folder that was made for one execution. It goes when this does.
@@ -108,9 +122,7 @@ impl MadeFolder {
             path: path.clone(),
             source,
         };
-        let mut builder = DirBuilder::new();
-        builder.mode(FOLDER_MODE).recursive(true);
-        builder.create(workspaces).map_err(unmade)?;
+        made_in(workspaces)?;
         let dir = Dir::open_ambient_dir(workspaces, ambient_authority()).map_err(unmade)?;
         let mut builder = cap_std::fs::DirBuilder::new();
         builder.mode(FOLDER_MODE);
@@ -243,7 +255,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(check(dir.path(), None).is_ok());
+        let root = dir.path().canonicalize().unwrap();
+        symlink(&root, root.join("link")).unwrap();
+        for spelled in ["", ".", "./", "link", "link/", "link/../"] {
+            let path = format!("{}/{spelled}", dir.path().display());
+            let checked = check(path.as_ref(), None).unwrap();
+            match spelled {
+                "link/../" => assert_eq!(checked, root.parent().unwrap().to_str().unwrap()),
+                _ => assert_eq!(checked, root.to_str().unwrap(), "{spelled}"),
+            }
+        }
         assert!(matches!(
             check("a".as_ref(), None),
             Err(WorkspaceError::NotAbsolute { .. })

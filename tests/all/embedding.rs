@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use skillrun_test_artifacts::{GREET, TRIAGE};
+use skillrun_test_artifacts::{GREET, PROBE_AGENT, TRIAGE};
 
 use crate::harness::{Home, Ran, Running};
 
@@ -103,4 +103,16 @@ fn a_daemon_of_ones_own_answers_over_http() {
     assert_eq!(client.get("/readyz").status, 200);
     daemon.signal(rustix::process::Signal::INT);
     assert_eq!(daemon.end().exit, Some(0));
+}
+
+#[test]
+fn an_agent_is_launched_prompted_and_stopped() {
+    let home = Home::new(&[PROBE_AGENT]);
+    let mut command = example("agent");
+    let command = command.arg(home.path());
+    let ran = run(command.args(["probe-agent", "remember x", "recall", "fail"]));
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("\nx\n"), "{ran:?}");
+    assert!(ran.stdout.contains("error: "), "{ran:?}");
+    assert!(ran.stdout.ends_with("stopped\n"), "{ran:?}");
 }

@@ -62,10 +62,15 @@ impl Home {
 
     /// Puts a guest into the skills folder.
     pub(crate) fn install(&self, guest: &Guest) {
-        let skill = self.skill(guest.name);
+        self.install_as(guest, guest.name, Path::new(guest.folder));
+    }
+
+    /// Puts a guest into the skills folder under another name, with what `folder` has beside a component.
+    pub(crate) fn install_as(&self, guest: &Guest, name: &str, folder: &Path) {
+        let skill = self.skill(name);
         fs::create_dir_all(&skill).unwrap();
         for file in ["SKILL.md", "skill.toml"] {
-            let source = Path::new(guest.folder).join(file);
+            let source = folder.join(file);
             if source.exists() {
                 fs::copy(source, skill.join(file)).unwrap();
             }

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests, by package name. Each must have a module of that name in `tests/all/guests`, with `_` for `-`.
-const GUESTS: [&str; 11] = [
+const GUESTS: [&str; 12] = [
     "calc",
     "chat",
     "command",
+    "conformance",
     "fan-out",
     "fetch",
     "greet",

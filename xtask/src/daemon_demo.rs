@@ -14,7 +14,39 @@ use crate::process::{run, say};
 const LISTENING: &str = "listening on http://";
 
 /// A daemon that ends with this.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
+
+impl Daemon {
+    /// Starts one on `home`, and says where it listens.
+    pub(crate) fn start(home: &Path) -> Result<(Self, String)> {
+        say("$ skillrun serve --listen 127.0.0.1:0 &")?;
+        let mut serve = skillrun(home);
+        serve.args(["serve", "--listen", "127.0.0.1:0"]);
+        let mut process = serve
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start skillrun serve")?;
+        let stderr = process.stderr.take().context("skillrun says nothing")?;
+        let daemon = Self(process);
+        let mut said = BufReader::new(stderr).lines();
+        loop {
+            let line = said.next().context("the daemon ended")??;
+            say(&line)?;
+            if let Some(address) = line.strip_prefix(LISTENING) {
+                let address = address.to_owned();
+                // Whatever it says later has to go somewhere.
+                std::thread::spawn(move || said.for_each(drop));
+                return Ok((daemon, address));
+            }
+        }
+    }
+
+    /// Kills it, as a power cut would.
+    pub(crate) fn kill(self) -> Result<()> {
+        say(&format!("$ kill -9 {}", self.0.id()))
+    }
+}
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -27,24 +59,7 @@ impl Drop for Daemon {
 /// Starts a daemon on `home`, where the skill is installed, asks it for a run, and ends it.
 pub(crate) fn show(home: &Path) -> Result<()> {
     say("\n== A daemon on the same home")?;
-    say("$ skillrun serve --listen 127.0.0.1:0 &")?;
-    let mut serve = skillrun(home);
-    serve.args(["serve", "--listen", "127.0.0.1:0"]);
-    let mut process = serve
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start skillrun serve")?;
-    let stderr = process.stderr.take().context("skillrun says nothing")?;
-    let mut daemon = Daemon(process);
-    let mut said = BufReader::new(stderr).lines();
-    let address = loop {
-        let line = said.next().context("the daemon ended")??;
-        say(&line)?;
-        if let Some(address) = line.strip_prefix(LISTENING) {
-            break address.to_owned();
-        }
-    };
+    let (mut daemon, address) = Daemon::start(home)?;
 
     say("\n== A run, asked for over HTTP")?;
     let body = format!(r#"{{"skill_name":"{SKILL}","input":{{"name":"Grace"}}}}"#);

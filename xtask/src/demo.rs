@@ -1,5 +1,5 @@
-//! The main job, from a fresh checkout to the ledgers of two runs: one that needs nothing, and one that
-//! calls tools, asks a model and waits for an approval.
+//! The main job, from a fresh checkout to ledgers: of a run that needs nothing, asked for in three ways, of one that
+//! calls tools, asks a model and waits for an approval, and of an agent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::process::{cargo, root, run, run_and_read, say, target_folder};
-use crate::{daemon_demo, guest_toolchains, guests, triage_demo, wasm_target};
+use crate::{
+    agent_demo, daemon_demo, guest_toolchains, guests, mcp_demo, triage_demo, wasm_target,
+};
 
 pub(crate) const SKILL: &str = "greet";
 
@@ -21,8 +23,9 @@ pub(crate) fn show() -> Result<()> {
     wasm_target::ensure()?;
     guest_toolchains::ensure_python()?;
 
-    say("\n== Two skills: WASI components")?;
+    say("\n== Two skills and an agent: WASI components")?;
     let component = guests::build(SKILL)?;
+    let agent = guests::build(agent_demo::AGENT)?;
     let triage = guests::build(triage_demo::SKILL)?;
 
     say("\n== The runner")?;
@@ -57,7 +60,11 @@ pub(crate) fn show() -> Result<()> {
 
     daemon_demo::show(&home)?;
 
-    triage_demo::show(&fresh_home("demo-triage", triage_demo::SKILL, &triage)?)
+    mcp_demo::show(&home)?;
+
+    triage_demo::show(&fresh_home("demo-triage", triage_demo::SKILL, &triage)?)?;
+
+    agent_demo::show(&fresh_home("demo-agent", agent_demo::AGENT, &agent)?)
 }
 
 fn fresh_home(name: &str, skill_name: &str, component: &Path) -> Result<PathBuf> {

@@ -4,12 +4,14 @@
 //! command with its exit code. Nothing is installed outside `target/`, except the wasm32-wasip2
 //! target, which cargo looks for in the toolchain, and Debian packages that are missing.
 
+mod agent_demo;
 mod checks;
 mod daemon_demo;
 mod demo;
 mod faults;
 mod guest_toolchains;
 mod guests;
+mod mcp_demo;
 mod process;
 mod triage_demo;
 mod wasm_target;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillrun_sdk::agent::{Agent, Context, StopReason, agent};
+use skillrun_sdk::http::{Pending, Request};
 use skillrun_sdk::session::{self, PlanEntry, PlanStatus};
 use skillrun_sdk::{HostError, SkillError, log};
 
@@ -23,6 +24,8 @@ struct ProbeAgent {
     prompts: u32,
     remembered: Vec<String>,
     allocated: Vec<Vec<u8>>,
+    /// A request that was sent, and whose response nobody has waited for yet.
+    sent: Option<Pending>,
 }
 
 /// What a verb comes to: nothing more to be done in this turn, for a reason, or the next line.
@@ -46,6 +49,7 @@ impl Agent for ProbeAgent {
             prompts: 0,
             remembered: Vec::new(),
             allocated: Vec::new(),
+            sent: None,
         })
     }
 
@@ -75,6 +79,16 @@ impl Agent for ProbeAgent {
 }
 
 impl ProbeAgent {
+    /// The status of the response to what was posted, in this turn or an earlier one.
+    fn posted(&mut self) -> Result<(), SkillError> {
+        let text = match self.sent.take().map(Pending::wait) {
+            None => "nothing was posted".to_owned(),
+            Some(Ok(response)) => response.status.to_string(),
+            Some(Err(error)) => format!("error: {error}"),
+        };
+        Ok(session::emit_text(&text)?)
+    }
+
     fn perform(&mut self, verb: &str, argument: &str) -> Done {
         match verb {
             "remember" => self.remembered.push(argument.to_owned()),
@@ -93,6 +107,8 @@ impl ProbeAgent {
             "skill" => provided::skill(argument)?,
             "approve" => provided::approve(argument)?,
             "permission" => provided::permission(argument)?,
+            "post" => self.sent = Some(Request::post(argument, "x").start()?),
+            "posted" => self.posted()?,
             "random" => system::random()?,
             "now" => system::now()?,
             "env" => system::env()?,

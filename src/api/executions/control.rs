@@ -1,14 +1,13 @@
 //! What is done to a live execution: its turn cancelled, it or its children stopped, its mode changed.
 
 use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
 
-use crate::api::Api;
+use super::OfExecution;
 use crate::api::dto::execution::{
     ExecutionStopped, ExecutionsStopped, ModeSet, SetMode, StopExecution, TurnCancelled,
 };
-use crate::api::extract::{JsonBody, Members, Path, Query, execution_id};
+use crate::api::extract::{JsonBody, Members, Query};
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::runtime::Runtime as _;
 
@@ -60,14 +59,12 @@ fn reason_of(body: StopBody) -> Result<String, Problem> {
         (status = 409, description = "The execution ended meanwhile", body = ProblemDocument, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn cancel_turn(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<TurnCancelled>, Problem> {
-    let id = execution_id(&id)?;
-    let turn = api.host().runtime().cancel_turn(&id.to_string()).await?;
-    let turn = turn.map(Into::into);
-    Ok(Json(TurnCancelled { id, turn }))
+pub(crate) async fn cancel_turn(of: OfExecution) -> Result<Json<TurnCancelled>, Problem> {
+    let turn = of.runtime.cancel_turn(&of.name).await?;
+    Ok(Json(TurnCancelled {
+        id: of.id,
+        turn: turn.map(Into::into),
+    }))
 }
 
 /// Stops an execution and its children, and waits for their ends.
@@ -88,11 +85,10 @@ pub(crate) async fn cancel_turn(
     )
 )]
 pub(crate) async fn stop_execution(
-    State(api): State<Api>,
-    Path(id): Path<String>,
+    of: OfExecution,
     body: StopBody,
 ) -> Result<Json<ExecutionStopped>, Problem> {
-    stop(&api, &id, &reason_of(body)?).await
+    of.stop(&reason_of(body)?).await
 }
 
 /// Stops an execution, as the route that ends with `stop` does. Its ledger stays.
@@ -109,17 +105,17 @@ pub(crate) async fn stop_execution(
     )
 )]
 pub(crate) async fn delete_execution(
-    State(api): State<Api>,
-    Path(id): Path<String>,
+    of: OfExecution,
     Query(query): Query<StopQuery>,
 ) -> Result<Json<ExecutionStopped>, Problem> {
-    stop(&api, &id, &reason(query.reason)?).await
+    of.stop(&reason(query.reason)?).await
 }
 
-async fn stop(api: &Api, id: &str, reason: &str) -> Result<Json<ExecutionStopped>, Problem> {
-    let id = execution_id(id)?.to_string();
-    let stopped = api.host().runtime().stop(&id, reason).await?;
-    Ok(Json(stopped.into()))
+impl OfExecution {
+    async fn stop(self, reason: &str) -> Result<Json<ExecutionStopped>, Problem> {
+        let stopped = self.runtime.stop(&self.name, reason).await?;
+        Ok(Json(stopped.into()))
+    }
 }
 
 /// Stops all executions that this one launched, and those that it is just launching.
@@ -137,13 +133,11 @@ async fn stop(api: &Api, id: &str, reason: &str) -> Result<Json<ExecutionStopped
     )
 )]
 pub(crate) async fn stop_children(
-    State(api): State<Api>,
-    Path(id): Path<String>,
+    of: OfExecution,
     body: StopBody,
 ) -> Result<Json<ExecutionsStopped>, Problem> {
-    let id = execution_id(&id)?.to_string();
     let reason = reason_of(body)?;
-    let stopped = api.host().runtime().stop_children(&id, &reason).await?;
+    let stopped = of.runtime.stop_children(&of.name, &reason).await?;
     Ok(Json(ExecutionsStopped {
         stopped: stopped.into_iter().map(Into::into).collect(),
     }))
@@ -164,18 +158,14 @@ pub(crate) async fn stop_children(
     )
 )]
 pub(crate) async fn set_mode(
-    State(api): State<Api>,
-    Path(id): Path<String>,
+    of: OfExecution,
     JsonBody(Members(body)): JsonBody<Members<SetMode>>,
 ) -> Result<Json<ModeSet>, Problem> {
-    let id = execution_id(&id)?;
     let mcp_mode = body.mode;
-    let runtime = api.host().runtime();
-    let changed = runtime
-        .set_mcp_mode(&id.to_string(), mcp_mode.word())
-        .await?;
+    let changed = of.runtime.set_mcp_mode(&of.name, mcp_mode.word());
+    let changed = changed.await?;
     Ok(Json(ModeSet {
-        id,
+        id: of.id,
         mcp_mode,
         changed,
     }))

@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 
+use super::OfExecution;
 use crate::api::Api;
 use crate::api::dto::execution::{Execution, ExecutionPage, ExecutionStatus};
-use crate::api::extract::{Path, Query, execution_id};
+use crate::api::extract::Query;
 use crate::api::problem::{Problem, ProblemCode, ProblemDocument};
 use crate::runtime::{ExecutionFilter, LIST_EXECUTIONS_MAX, Runtime as _};
 
@@ -96,10 +97,6 @@ pub(crate) async fn list_executions(
         (status = 404, description = "There is no such execution", body = ProblemDocument, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn get_execution(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Execution>, Problem> {
-    let id = execution_id(&id)?.to_string();
-    Ok(Json(api.host().runtime().get_execution(&id).await?.into()))
+pub(crate) async fn get_execution(of: OfExecution) -> Result<Json<Execution>, Problem> {
+    Ok(Json(of.runtime.get_execution(&of.name).await?.into()))
 }

@@ -8,9 +8,10 @@ use serde::Deserialize;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
+use super::OfExecution;
 use crate::api::body::BodyRoom;
 use crate::api::dto::execution::{PromptAccepted, PromptExecution, Turn};
-use crate::api::extract::{JsonBody, Members, Path, Query, execution_id};
+use crate::api::extract::{JsonBody, Members, Query};
 use crate::api::problem::{Problem, ProblemDocument};
 use crate::api::{Api, wait};
 use crate::runtime::Runtime as _;
@@ -52,16 +53,13 @@ pub(crate) struct PromptQuery {
 )]
 pub(crate) async fn prompt_execution(
     State(api): State<Api>,
-    Path(id): Path<String>,
+    OfExecution { id, name, runtime }: OfExecution,
     Query(query): Query<PromptQuery>,
     Extension(room): Extension<BodyRoom>,
     JsonBody(Members(body)): JsonBody<Members<PromptExecution>>,
 ) -> Result<Response, Problem> {
-    let id = execution_id(&id)?;
     let wait = wait::parse(query.wait.as_deref())?;
-    let runtime = api.host().runtime().clone();
-    let asked = id.to_string();
-    let mut turn = Box::pin(async move { runtime.resume(&asked, &body.prompt).await });
+    let mut turn = Box::pin(async move { runtime.resume(&name, &body.prompt).await });
     // It is queued, or refused, when it is first looked at.
     tokio::select! {
         biased;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::Held;
 use super::frame;
+use super::request::ExecutionTypes;
 use crate::clock::{Clock, Stopwatch};
 use crate::runtime::{Event, EventKind, EventSubscription, RuntimeError};
 
@@ -23,8 +24,10 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// How a client of an execution is served.
 pub(super) struct Setup {
     pub(super) events: EventSubscription,
-    /// What is sent first.
-    pub(super) first: Vec<Event>,
+    /// Which of them are wanted.
+    pub(super) types: ExecutionTypes,
+    /// The event before them.
+    pub(super) first: Option<Event>,
     /// What is said before that.
     pub(super) first_words: Vec<Bytes>,
     pub(super) heartbeat: Duration,
@@ -36,6 +39,7 @@ pub(super) struct Setup {
 /// One client.
 struct Client {
     events: EventSubscription,
+    types: ExecutionTypes,
     /// What is ready to be sent.
     ready: Bytes,
     is_over: bool,
@@ -50,13 +54,14 @@ struct Client {
 /// The body of a client's response.
 pub(super) fn body(setup: Setup) -> Body {
     let mut ready = setup.first_words.concat();
-    let is_over = setup.first.iter().any(is_last);
-    for event in &setup.first {
-        push(&mut ready, event);
+    let is_over = setup.first.as_ref().is_some_and(is_last);
+    if let Some(event) = setup.first.filter(|event| setup.types.takes(&event.kind)) {
+        push(&mut ready, &event);
         setup.held.watching.frame(true);
     }
     let client = Client {
         events: setup.events,
+        types: setup.types,
         ready: ready.into(),
         is_over,
         heartbeat: setup.heartbeat,
@@ -98,7 +103,14 @@ impl Client {
             tokio::select! {
                 // What is on record is told before the stream closes.
                 biased;
-                told = self.events.next() => self.take(told),
+                told = self.events.next() => {
+                    self.take(told);
+                    // Of what is passed by the client hears nothing.
+                    let is_quiet = self.ready.is_empty() && !self.is_over;
+                    if is_quiet && self.silence.elapsed() >= self.heartbeat {
+                        return Some(Bytes::from_static(frame::HEARTBEAT));
+                    }
+                }
                 () = closing.cancelled() => {
                     self.is_over = true;
                     self.ready = frame::control("shutdown", &());
@@ -127,6 +139,9 @@ impl Client {
         if let EventKind::Lagged { lines } = event.kind {
             self.held.watching.lagged();
             self.ready = frame::control("lagged", &Lagged { lines });
+            return;
+        }
+        if !self.types.takes(&event.kind) {
             return;
         }
         self.is_over = is_last(&event);

@@ -7,7 +7,10 @@ use utoipa::IntoParams;
 use super::block::Types;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::ledger::Event;
+use crate::runtime::EventKind;
 
+/// What the stream says about itself, and has no number.
+const LAGGED: &str = "lagged";
 /// The header field in which a client that comes again says where it was.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -34,6 +37,9 @@ pub(super) struct ExecutionStreamQuery {
     /// The number of the last event that is not wanted; `newest` is the last one that there is. `Last-Event-ID` is
     /// heard instead when both are there.
     pub(super) after: Option<String>,
+    /// Types of events that are wanted, with commas between them; `stopped` always is. All of them when it is absent.
+    #[param(example = "message_chunk,complete")]
+    pub(super) types: Option<String>,
     /// A ticket, for clients that cannot send `Authorization`.
     #[serde(rename = "ticket")]
     pub(super) _ticket: Option<String>,
@@ -82,6 +88,41 @@ pub(super) fn types(text: Option<&str>) -> Result<Types, Problem> {
     Ok(types)
 }
 
+/// The events of an execution that are wanted, by their types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExecutionTypes(Option<Vec<String>>);
+
+impl ExecutionTypes {
+    /// # Errors
+    /// There is no such type, or it is the stream's own.
+    pub(super) fn of(text: Option<&str>) -> Result<Self, Problem> {
+        let Some(text) = text else {
+            return Ok(Self(None));
+        };
+        let known = EventKind::NAMES.iter().filter(|name| **name != LAGGED);
+        let known: Vec<&str> = known.copied().collect();
+        let mut types = Vec::new();
+        for kind in text.split(',') {
+            if !known.contains(&kind) {
+                let known = known.join(", ");
+                let detail = format!("unknown type of event {kind:?}: expected some of {known}");
+                return Err(Problem::new(ProblemCode::InvalidInput, detail));
+            }
+            if !types.iter().any(|one| one == kind) {
+                types.push(kind.to_owned());
+            }
+        }
+        Ok(Self(Some(types)))
+    }
+
+    /// Whether an event is one of them. The last one is always: after it there is none.
+    pub(super) fn takes(&self, kind: &EventKind) -> bool {
+        let is_last = matches!(kind, EventKind::Stopped { .. });
+        let is_one = |types: &Vec<String>| types.iter().any(|one| one == kind.name());
+        is_last || self.0.as_ref().is_none_or(is_one)
+    }
+}
+
 /// The id of the last event that the client has, if it has one.
 pub(super) fn last_id(headers: &HeaderMap, after: Option<String>) -> Option<String> {
     let header = headers.get(LAST_EVENT_ID);
@@ -103,6 +144,33 @@ mod tests {
         assert!(some.has_any(Types::of("error")) && !some.has_any(Types::of("tool_call")));
         for text in ["", "log,", "hologram", " log"] {
             assert!(types(Some(text)).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_type_of_an_execution_can_be_asked_for_and_the_last_event_always_is() {
+        let stopped = EventKind::Stopped {
+            status: crate::runtime::ExecutionStatus::Stopped,
+            code: crate::outcome::OutcomeCode::Cancelled,
+            reason: None,
+            exit_code: None,
+            message: None,
+        };
+        for name in EventKind::NAMES {
+            let types = ExecutionTypes::of(Some(name));
+            assert_eq!(types.is_err(), name == LAGGED, "{name}");
+            assert!(types.is_err() || types.unwrap().takes(&stopped));
+        }
+        assert_eq!(EventKind::NAMES[1], EventKind::BootReady.name());
+        let types = ExecutionTypes::of(Some("ready,complete,ready")).unwrap();
+        assert!(types.takes(&EventKind::Ready) && !types.takes(&EventKind::BootReady));
+        assert!(
+            ExecutionTypes::of(None)
+                .unwrap()
+                .takes(&EventKind::BootReady)
+        );
+        for text in ["", "ready,", " ready", "run_started"] {
+            assert!(ExecutionTypes::of(Some(text)).is_err(), "{text:?}");
         }
     }
 

@@ -18,7 +18,9 @@ use utoipa_axum::routes;
 
 use super::block::Types;
 use super::client::{Filter, Held, Setup, Source, body};
-use super::request::{AllStreamQuery, ExecutionStreamQuery, Reset, RunStreamQuery, last_id, types};
+use super::request::{
+    AllStreamQuery, ExecutionStreamQuery, ExecutionTypes, Reset, RunStreamQuery, last_id, types,
+};
 use super::stats::Watching;
 use super::tail::{Tails, block_of_file};
 use super::tickets::TicketUse;
@@ -203,6 +205,7 @@ async fn execution_events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = execution_id(&id)?;
+    let types = ExecutionTypes::of(query.types.as_deref())?;
     let last_id = last_id(&headers, query.after);
     let held = held(&api, ticket)?;
     let runtime = api.host().runtime();
@@ -231,16 +234,17 @@ async fn execution_events(
     };
     let from = after.map(|seq| seq.saturating_add(1));
     let mut events = runtime.subscribe_events(&id.to_string(), from).await?;
-    let mut first = Vec::new();
+    let mut first = None;
     if status.is_terminal() && after.is_some() {
-        match events.next().await? {
-            Some(event) => first.push(event),
-            None => return Ok(StatusCode::NO_CONTENT.into_response()),
+        first = events.next().await?;
+        if first.is_none() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
     let reset = reset.map(|reason| frame::control("reset", &Reset { reason }));
     let body = execution::body(execution::Setup {
         events,
+        types,
         first,
         first_words: std::iter::once(frame::opening()).chain(reset).collect(),
         heartbeat: Duration::from_millis(api.settings().heartbeat_ms),

@@ -119,6 +119,11 @@ pub(crate) struct ChatArgs {
     #[arg(long, value_name = "RUN|EXECUTION", value_parser = parse_prior)]
     pub(crate) prior_session: Option<Prior>,
 
+    /// Make calls again whose answers are not on record, although they may have done their work. An answer of a
+    /// model that broke off is not asked for again: its turn ends with what there is of it.
+    #[arg(long, requires = "prior_session")]
+    pub(crate) retry_ambiguous: bool,
+
     /// The tools that it has at the start [default: task].
     #[arg(long)]
     pub(crate) mode: Option<ToolMode>,
@@ -152,6 +157,10 @@ pub(crate) struct LaunchArgs {
     /// Go on with what was said before, of an execution that was interrupted.
     #[arg(long, value_name = "RUN|EXECUTION", value_parser = parse_prior)]
     pub(crate) prior_session: Option<Prior>,
+
+    /// Make calls again whose answers are not on record, although they may have done their work.
+    #[arg(long, requires = "prior_session")]
+    pub(crate) retry_ambiguous: bool,
 
     /// The tools that it has at the start [default: task].
     #[arg(long)]

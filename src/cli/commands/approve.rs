@@ -29,10 +29,11 @@ pub(crate) fn approve(args: ApproveArgs, store: &Store, printer: Printer) -> any
     if printer.json() {
         printer.value(&gate)?;
     } else {
-        let word = if decision.approved {
-            "approved"
-        } else {
-            "rejected"
+        // To choose is to approve, also where what was chosen is a no.
+        let word = match (&decision.option, decision.approved) {
+            (Some(option), true) => format!("answered {} to", shown(option)),
+            (None, true) => "approved".to_owned(),
+            (_, false) => "rejected".to_owned(),
         };
         let prompt = shown(gate.prompt.as_str());
         printer.line(&format!("{word} {}: {prompt}", gate.approval_id))?;

@@ -128,6 +128,19 @@ mod tests {
     }
 
     proptest! {
+        /// Also where it is no stream of events at all.
+        #[test]
+        fn any_bytes_are_the_same_events_in_whatever_pieces(
+            stream in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(b'\n'), Just(b':'), Just(b'\r')],
+                0..120,
+            ),
+            piece in 1..9_usize,
+        ) {
+            let pieces: Vec<&[u8]> = stream.chunks(piece).collect();
+            prop_assert_eq!(all(&pieces), all(&[&stream]));
+        }
+
         #[test]
         fn it_does_not_matter_in_which_pieces_they_come(
             data in prop::collection::vec("[ -~é]{0,20}", 1..5),

@@ -44,13 +44,18 @@ impl Journal {
     }
 
     /// Ends the run unless it is said that calls are made again of which it is not known what came of them:
-    /// the rest of the answer is lost, and another answer has another rest.
+    /// the rest of the answer is lost, and another answer has another rest. An execution goes on: its turn ends with
+    /// an error, nobody is asked again, and whoever talks with it sees that and can.
     pub(super) async fn check_stream(&self, asking: &Asking) {
         let Some(replay) = self.cx.replay() else {
             return;
         };
         let (id, model) = (&asking.id.call_id, &asking.call.model);
-        if let Err(halt) = replay.check_repetition(Effect::Write, id, model) {
+        let effect = match self.cx.is_execution() {
+            true => Effect::Read,
+            false => Effect::Write,
+        };
+        if let Err(halt) = replay.check_repetition(effect, id, model) {
             self.stop_alone::<()>(halt).await;
         }
     }

@@ -77,7 +77,10 @@ impl Life<'_> {
         match started {
             Called::Returned(started) => started?,
             Called::Exited => return self.end(guest),
-            Called::Interrupted => return Ok(Lived::Interrupted),
+            Called::Interrupted => {
+                guest.give_up();
+                return Ok(Lived::Interrupted);
+            }
         }
         let mut phase = match self.is_remade {
             true => SessionPhase::Ready,
@@ -93,8 +96,9 @@ impl Life<'_> {
                 Called::Returned(_) => {}
                 Called::Exited => return self.end(guest),
                 Called::Interrupted => {
-                    // What it still asked for is given up before it is on record that it never was.
-                    drop(guest);
+                    // What it still asked for is given up before it is on record that it never was, and what it
+                    // had asked for in earlier turns ends there, too.
+                    guest.give_up();
                     self.undo(generation)?;
                     return Ok(match finishing.is_cancelled() {
                         true => Lived::Interrupted,
@@ -229,10 +233,14 @@ impl Life<'_> {
         let finished = self.bounded(guest.finish(), &finishing).await;
         let problem = match finished {
             Ok(Called::Interrupted) => {
+                guest.give_up();
                 let grace_ms = self.session.0.grace.as_millis();
                 Some(format!("the agent did not finish within {grace_ms} ms"))
             }
-            Ok(Called::Returned(Err(failure))) | Err(failure) => Some(failure.to_string()),
+            Ok(Called::Returned(Err(failure))) | Err(failure) => {
+                guest.give_up();
+                Some(failure.to_string())
+            }
             Ok(Called::Returned(Ok(())) | Called::Exited) => {
                 guest.close().err().map(|failure| failure.to_string())
             }

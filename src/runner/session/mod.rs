@@ -356,12 +356,16 @@ impl Runner {
         completed: RunCompleted,
     ) -> Result<(), StoreError> {
         let (recorder, _) = self.store().take_up(run_id).await?;
+        // A part that ended in a way that lets it be taken up can be opened, and has its end all the same.
+        if let Phase::Paused(_) = recorder.state().phase() {
+            let run_id = run_id.clone();
+            return Err(StoreError::Ended { run_id });
+        }
         let failed = |source| StoreError::Record {
             run_id: run_id.clone(),
             source,
         };
-        // A part that ended in a way that lets it be taken up has no room for an error.
-        if let (Some(message), Phase::Running) = (&completed.error, recorder.state().phase()) {
+        if let Some(message) = &completed.error {
             let report = ErrorReport {
                 message: message.clone(),
                 code: completed.code,

@@ -1,30 +1,23 @@
 //! Tools for agents of one's own: launched, prompted, stopped, listed.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::children::{ChildSpec, Children};
+use super::children::{ChildSpec, Children, MODES};
 use super::tool::{Answered, Facts, ModeTool, Nothing, Refusal, RefusalCode, answer, object, text};
 use crate::call::Effect;
 use crate::id::ExecutionId;
 use crate::runner::HostToolCall;
 use crate::runtime::{Metadata, Mode};
 
-/// Executions that one agent may have going on at once. Protects the others, which share the runtime's places.
-pub const CHILDREN_MAX: usize = 16;
 /// Characters of a prompt. Protects ledgers, each of which holds it whole.
 const PROMPT_CHARS_MAX: usize = 256 * 1024;
 /// Characters of the text of an execution's id.
 const ID_CHARS_MAX: usize = 64;
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 1000;
-/// The key of metadata that would set what only a launcher outside may: limits, sessions, folders.
-const LAUNCH_REQUEST: &str = "launch_request";
-/// The modes that an agent may launch another one in. Looking after skills and limits is given away by people only.
-const MODES: [Mode; 2] = [Mode::Task, Mode::Office];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,53 +79,23 @@ pub(super) fn launch_agent(children: &Arc<dyn Children>) -> ModeTool {
         effect: Effect::Write,
         keeps_record: false,
     };
-    let (children, launches) = (Arc::clone(children), Arc::new(Launches::default()));
+    let children = Arc::clone(children);
     ModeTool::new(facts, move |arguments, call| {
-        let (children, launches) = (Arc::clone(&children), Arc::clone(&launches));
-        async move { launch(&*children, &launches, arguments, call).await }
+        let children = Arc::clone(&children);
+        async move { launch(&*children, arguments, call).await }
     })
 }
 
-/// Lets the launches of one agent happen one after the other, so that each knows of those before it.
-#[derive(Default)]
-struct Launches(Mutex<BTreeMap<ExecutionId, Turn>>);
-
-type Turn = Arc<tokio::sync::Mutex<()>>;
-
-impl Launches {
-    fn of(&self, parent: &ExecutionId) -> Turn {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(parent.clone()).or_default())
-    }
-}
-
-async fn launch(
-    children: &dyn Children,
-    launches: &Launches,
-    asked: Launch,
-    call: HostToolCall,
-) -> Answered {
+async fn launch(children: &dyn Children, asked: Launch, call: HostToolCall) -> Answered {
     let parent = execution(&call)?;
     call.check_skill(&asked.agent)?;
-    if asked.metadata.contains_key(LAUNCH_REQUEST) {
-        let problem = format!("metadata.{LAUNCH_REQUEST} is not for agents to set");
-        return Err(Refusal::new(RefusalCode::Denied, problem));
-    }
-    let turn = launches.of(&parent);
-    let _alone = turn.lock().await;
-    let there = children.list(&parent).await?;
-    let live = there.iter().filter(|child| !child.status.is_terminal());
-    if live.count() >= CHILDREN_MAX {
-        let problem = format!("{CHILDREN_MAX} agents of this one go on: it may have no more");
-        return Err(Refusal::new(RefusalCode::Full, problem));
-    }
     let spec = ChildSpec {
         agent: asked.agent,
         prompt: asked.prompt,
         mode: asked.mode,
         metadata: asked.metadata,
     };
+    spec.check()?;
     let launched = children.launch(&parent, spec).await?;
     answer(&json!({ "execution_id": launched.execution_id }))
 }
@@ -191,7 +154,7 @@ pub(super) fn stop_agent(children: &Arc<dyn Children>) -> ModeTool {
 pub(super) fn list_agents(children: &Arc<dyn Children>) -> ModeTool {
     let facts = Facts {
         name: "skillrun__list_agents",
-        description: "Lists the agents that this one launched, newest first, also those that have ended.",
+        description: "Lists the agents that this one launched, newest first, also those that ended lately.",
         input: object(&[], json!({})),
         effect: Effect::Read,
         keeps_record: false,

@@ -11,15 +11,16 @@ use crate::call::TurnStop;
 use crate::clock::Timestamp;
 use crate::id::ExecutionId;
 use crate::runtime::{
-    EventKind, Execution, ExecutionFilter, ExecutionStatus, LIST_EXECUTIONS_MAX, LaunchSpec,
-    Metadata, Runtime, RuntimeError,
+    EventKind, Execution, ExecutionStatus, LaunchSpec, Metadata, Mode, Runtime, RuntimeError,
 };
 use crate::telemetry::chain;
 
 /// Bytes of a child's answer that its parent is told. Protects the parent's memory and its ledger.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Pages of executions that are looked through for children. Protects the disk from whoever asks.
-const PAGES_MAX: usize = 10;
+/// The key of metadata that would set what only a launcher outside may: limits, sessions, folders.
+const LAUNCH_REQUEST: &str = "launch_request";
+/// The modes that an agent may launch another one in. Looking after skills and limits is given away by people only.
+pub(super) const MODES: [Mode; 2] = [Mode::Task, Mode::Office];
 
 /// What an agent launches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,28 @@ pub struct ChildSpec {
     pub mode: String,
     /// Whatever the launcher wants to find again, and the agent is told.
     pub metadata: Metadata,
+}
+
+impl ChildSpec {
+    /// Checks that it is one that an agent may launch, whatever the policy says.
+    ///
+    /// # Errors
+    /// It would set what only a launcher outside may, or has a mode that only people give.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.metadata.contains_key(LAUNCH_REQUEST) {
+            let problem = format!("metadata.{LAUNCH_REQUEST} is not for agents to set");
+            return Err(Refusal::new(RefusalCode::Denied, problem));
+        }
+        let is_allowed =
+            self.mode.is_empty() || MODES.iter().any(|mode| mode.as_str() == self.mode);
+        match is_allowed {
+            true => Ok(()),
+            false => {
+                let problem = "this mode is not for agents to give";
+                Err(Refusal::new(RefusalCode::Denied, problem))
+            }
+        }
+    }
 }
 
 /// An execution that an agent launched.
@@ -81,7 +104,7 @@ pub struct ChildStopped {
 /// [`Refusal`], as the parent is told.
 #[async_trait]
 pub trait Children: Send + Sync {
-    /// Launches an execution that ends with `parent`.
+    /// Launches an execution that ends with `parent`. The spec passed [`ChildSpec::check`].
     async fn launch(&self, parent: &ExecutionId, spec: ChildSpec) -> Result<Child, Refusal>;
 
     /// Sends a prompt and waits for the end of its turn. Dropping the future takes it back, or cancels the turn.
@@ -100,7 +123,7 @@ pub trait Children: Send + Sync {
         reason: &str,
     ) -> Result<ChildStopped, Refusal>;
 
-    /// The children of `parent`, newest first, also those that have ended.
+    /// The children of `parent`, newest first, also those that ended lately.
     async fn list(&self, parent: &ExecutionId) -> Result<Vec<Child>, Refusal>;
 }
 
@@ -224,29 +247,8 @@ impl Children for RuntimeChildren {
     }
 
     async fn list(&self, parent: &ExecutionId) -> Result<Vec<Child>, Refusal> {
-        let runtime = self.runtime()?;
-        let began_at = runtime.get_execution(&parent.to_string()).await?.started_at;
-        let mut filter = ExecutionFilter {
-            limit: LIST_EXECUTIONS_MAX,
-            ..ExecutionFilter::default()
-        };
-        let mut children = Vec::new();
-        for _ in 0..PAGES_MAX {
-            let page = runtime.list_executions(filter.clone()).await?;
-            let oldest = page.executions.last().map(|oldest| oldest.started_at);
-            let own = page.executions.into_iter();
-            children.extend(
-                own.filter(|one| one.parent.as_ref() == Some(parent))
-                    .map(child),
-            );
-            // A child is younger than its parent.
-            let are_older = oldest.is_some_and(|oldest| oldest < began_at);
-            match page.next {
-                Some(next) if !are_older => filter.after = Some(next),
-                _ => break,
-            }
-        }
-        Ok(children)
+        let children = self.runtime()?.list_children(&parent.to_string()).await?;
+        Ok(children.into_iter().map(child).collect())
     }
 }
 
@@ -259,9 +261,11 @@ impl From<RuntimeError> for Refusal {
             | RuntimeError::UnknownMode { .. } => RefusalCode::Invalid,
             RuntimeError::NotFound { .. } => RefusalCode::NotFound,
             RuntimeError::AlreadyRunning { .. } => RefusalCode::Conflict,
-            RuntimeError::Full { .. } | RuntimeError::Busy { .. } | RuntimeError::ShuttingDown => {
-                RefusalCode::Full
-            }
+            RuntimeError::Full { .. }
+            | RuntimeError::FamilyFull { .. }
+            | RuntimeError::Busy { .. }
+            | RuntimeError::ShuttingDown => RefusalCode::Full,
+            RuntimeError::TooDeep { .. } | RuntimeError::LessIsolated { .. } => RefusalCode::Denied,
             _ => RefusalCode::Failed,
         };
         if code == RefusalCode::Failed {

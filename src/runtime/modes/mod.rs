@@ -23,7 +23,6 @@ mod settings_host;
 mod skill;
 mod tool;
 
-pub use self::agents::CHILDREN_MAX;
 pub use self::children::{
     ANSWER_BYTES_MAX, Child, ChildSpec, ChildStopped, ChildTurn, Children, RuntimeChildren,
 };

@@ -10,7 +10,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::frame::FromWorker;
+use crate::capability::{Capability, Policy, SkillName};
 use crate::id::ExecutionId;
+use crate::runtime::mode::Mode;
 use crate::runtime::modes::{
     Child, ChildSpec, ChildStopped, ChildTurn, Children, ModeParts, Refusal, RefusalCode, Settings,
     SettingsRequest,
@@ -84,8 +86,49 @@ pub(super) enum Told {
     },
 }
 
-/// Does what is asked for the execution `parent`.
-pub(super) async fn carry_out(parts: Option<&ModeParts>, parent: &ExecutionId, ask: Ask) -> Told {
+/// What an execution may ask for, as this process knows it. Its worker has checked that before, and may be one that
+/// its agent broke out into.
+#[derive(Clone)]
+pub(super) struct Rights {
+    pub(super) policy: Arc<Policy>,
+    /// The mode of its tools.
+    pub(super) mode: String,
+}
+
+impl Rights {
+    /// # Errors
+    /// No tool of the mode asks for that, or the policy does not allow it.
+    fn check(&self, ask: &Ask) -> Result<(), Refusal> {
+        let denied = |problem: String| Err(Refusal::new(RefusalCode::Denied, problem));
+        let mode = match ask {
+            Ask::Settings { .. } => Mode::Config,
+            Ask::Launch { .. } | Ask::Prompt { .. } | Ask::Stop { .. } | Ask::List => Mode::Task,
+        };
+        if self.mode != mode.as_str() {
+            return denied(format!("the execution is not in the mode {mode}"));
+        }
+        let Ask::Launch { spec } = ask else {
+            return Ok(());
+        };
+        spec.check()?;
+        let name = spec.agent.parse::<SkillName>().ok();
+        match name.filter(|name| self.policy.holds(&Capability::Skill { name: name.clone() })) {
+            Some(_) => Ok(()),
+            None => denied("the policy does not allow to launch this agent".to_owned()),
+        }
+    }
+}
+
+/// Does what is asked for the execution `parent`, if that has the right to.
+pub(super) async fn carry_out(
+    parts: Option<&ModeParts>,
+    parent: &ExecutionId,
+    rights: &Rights,
+    ask: Ask,
+) -> Told {
+    if let Err(refusal) = rights.check(&ask) {
+        return Told::Refused { refusal };
+    }
     let Some(parts) = parts else {
         let refusal = Refusal::new(RefusalCode::Failed, "this process offers nothing of that");
         return Told::Refused { refusal };

@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::Bytes;
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -177,8 +177,37 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     }
 }
 
+/// Reads everything as frames, and writes it as frames again.
+fn respelled<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut incoming = Incoming::new(bytes);
+    let mut outgoing = Outgoing::new(Vec::new());
+    // Neither side waits for anything, since all of it is in memory.
+    while let Some(frame) = incoming.next::<T>().now_or_never().transpose()?.flatten() {
+        outgoing.send(&frame).now_or_never().transpose()?;
+    }
+    Ok(outgoing.0.into_inner())
+}
+
+/// Reads bytes as the frames of a worker, and gives them as this process would spell them.
+///
+/// # Errors
+/// Something in them is no frame, or longer than one may be.
+pub fn respell_worker_frames(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    respelled::<FromWorker>(bytes)
+}
+
+/// The same of the frames that a worker is sent.
+///
+/// # Errors
+/// Something in them is no frame, or longer than one may be.
+pub fn respell_daemon_frames(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    respelled::<ToWorker>(bytes)
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// JSON of somebody else stays as it was spelled.
@@ -244,5 +273,68 @@ mod tests {
         ] {
             assert!(Incoming::new(broken).next::<ToWorker>().await.is_err());
         }
+    }
+
+    /// A frame around any text.
+    fn framed(text: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(text.len()).unwrap().to_be_bytes();
+        [&length, text].concat()
+    }
+
+    /// Texts that are frames, or nearly.
+    fn texts() -> impl Strategy<Value = String> {
+        let number = any::<u64>();
+        let text = "\\PC{0,8}";
+        prop_oneof![
+            Just("\"interrupt\"".to_owned()),
+            (number, text).prop_map(|(generation, text)| {
+                serde_json::json!({"prompt": {"generation": generation, "text": text}}).to_string()
+            }),
+            (number, text).prop_map(|(number, child)| {
+                let ask = serde_json::json!({"ask": "stop", "child": child, "reason": ""});
+                serde_json::json!({"ask": {"number": number, "ask": ask}}).to_string()
+            }),
+            (number, text).prop_map(|(seq, mode)| {
+                let signal = serde_json::json!({"signal": "ready", "generation": 1, "seq": seq});
+                match mode.is_empty() {
+                    true => serde_json::json!({"signal": {"signal": signal}}).to_string(),
+                    false => serde_json::json!({"mode_set": {"error": mode}}).to_string(),
+                }
+            }),
+            "[\\[\\]{}\",:a-z0-9_]{0,24}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_so_that_the_same_is_read(
+            texts in prop::collection::vec(texts(), 0..4),
+            cut in 0..64_usize,
+        ) {
+            let mut bytes: Vec<u8> = texts.iter().flat_map(|text| framed(text.as_bytes())).collect();
+            if cut < 8 {
+                bytes.truncate(bytes.len().saturating_sub(cut));
+            }
+            for respell in [respell_worker_frames, respell_daemon_frames] {
+                if let Ok(spelled) = respell(&bytes) {
+                    prop_assert_eq!(respell(&spelled).unwrap(), spelled);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_frames_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            for respell in [respell_worker_frames, respell_daemon_frames] {
+                let _read = respell(&bytes);
+                let _read = respell(&framed(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_one_side_are_none_of_the_other() {
+        let prompt = framed(br#"{"prompt":{"generation":1,"text":"a"}}"#);
+        assert_eq!(respell_daemon_frames(&prompt).unwrap(), prompt);
+        assert!(respell_worker_frames(&prompt).is_err());
     }
 }

@@ -5,27 +5,32 @@
 
 mod asked;
 mod frame;
+mod process;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::ChildStdout;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::asked::{Ask, Told};
+use self::asked::{Ask, Rights, Told};
 use self::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
-use super::backend::{Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance};
-use super::modes::ModeParts;
+use self::process::{Pipes, Process};
+use super::backend::{
+    Backend, BackendError, BackendHealth, CreateRequest, Created, End, Instance, Isolation,
+};
+use super::event::REASON_INTERRUPTED;
+use super::modes::{ModeParts, Refusal, RefusalCode};
+use super::record;
 use super::state::Ending;
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
@@ -34,6 +39,7 @@ use crate::outcome::OutcomeCode;
 use crate::runner::{PromptRefused, Runner, SessionObserver, ToolSurface};
 use crate::telemetry::chain;
 
+pub use self::frame::{respell_daemon_frames, respell_worker_frames};
 pub use self::worker::{WorkerError, work};
 
 /// The name of the backend.
@@ -41,11 +47,14 @@ pub const SUBPROCESS: &str = "subprocess";
 
 /// How long a worker may take to put its first event on record. Protects launches from a program that is none.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it may take to change its tools, and to end after its execution has.
+/// How long it may take to change its tools, to end as interrupted, and to end after its execution has.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frames that wait to be sent to a worker. There is one prompt at a time, so that more are a sign that it does not
 /// read.
 const FRAMES_MAX: usize = 64;
+
+/// What the tools of one execution may ask for at once. Protects this process from a worker that asks without end.
+const ASKED_MAX: usize = 256;
 
 /// Which program a worker is.
 #[derive(Debug, Clone)]
@@ -70,13 +79,19 @@ pub struct Subprocess {
 #[derive(Default)]
 struct Live {
     workers: Mutex<HashMap<RunId, Weak<Worker>>>,
-    /// All of them are to end as interrupted, also those that come later.
-    is_interrupted: AtomicBool,
+    /// Fires when all of them are to end as interrupted, also those that come later.
+    interrupted: CancellationToken,
 }
 
 impl Live {
     fn workers(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Worker>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ready when workers were told to end as interrupted and have had their time for that.
+    async fn overdue(&self) {
+        self.interrupted.cancelled().await;
+        tokio::time::sleep(ANSWER_TIMEOUT).await;
     }
 }
 
@@ -104,33 +119,16 @@ impl Subprocess {
             reason: reason.into(),
         }
     }
-
-    fn spawn(&self) -> Result<Child, BackendError> {
-        let spawned = Command::new(&self.worker.program)
-            .args(&self.worker.arguments)
-            .envs(
-                self.worker
-                    .environment
-                    .iter()
-                    .map(|(name, value)| (name, value)),
-            )
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // An interrupt from a terminal is this process's to pass on.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
-        spawned.map_err(|error| {
-            let program = self.worker.program.display();
-            Self::unavailable(format!("cannot start {program}: {error}"))
-        })
-    }
 }
 
 #[async_trait]
 impl Backend for Subprocess {
     fn name(&self) -> &str {
         SUBPROCESS
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Process
     }
 
     async fn health(&self) -> BackendHealth {
@@ -142,32 +140,41 @@ impl Backend for Subprocess {
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Created, BackendError> {
-        let mut child = self.spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Self::unavailable("the worker has no pipes"));
+        let started = Process::start(&self.worker);
+        let (process, Pipes { stdin, stdout }) = started.map_err(Self::unavailable)?;
+        let agent = &request.facts.agent_profile_id;
+        let profile = self.runner.executor().profile(agent, &request.terms);
+        let rights = Rights {
+            policy: profile.map(|profile| profile.policy).unwrap_or_default(),
+            mode: request.surface.mode.clone(),
         };
         let mut supervisor = Supervisor {
             runner: self.runner.clone(),
             run_id: request.run_id.clone(),
-            child: Some(child),
+            process: Some(process),
             incoming: Incoming::new(stdout),
             observer: Arc::clone(&request.observer),
             parts: self.parts.clone(),
             execution: request.facts.execution_id.clone(),
+            rights,
             asked: JoinSet::new(),
             taken_back: HashMap::new(),
+            live: Arc::clone(&self.live),
         };
         let mut outgoing = Outgoing::new(stdin);
         let launch = ToWorker::Launch(Box::new(launch(request)));
         let sent = outgoing.send(&launch).await;
         sent.map_err(|error| Self::unavailable(format!("the worker takes nothing: {error}")))?;
-        let started_at = match tokio::time::timeout(START_TIMEOUT, supervisor.started()).await {
-            Ok(started) => started?,
-            Err(_elapsed) => {
+        let started_at = tokio::select! {
+            started = supervisor.started() => started?,
+            () = tokio::time::sleep(START_TIMEOUT) => {
                 let seconds = START_TIMEOUT.as_secs();
                 return Err(Self::unavailable(format!(
                     "the worker did not begin within {seconds} s"
                 )));
+            }
+            () = self.live.overdue() => {
+                return Err(Self::unavailable("the worker did not begin before the shutdown"));
             }
         };
         let (frames, to_send) = mpsc::channel(FRAMES_MAX);
@@ -182,7 +189,7 @@ impl Backend for Subprocess {
         workers.insert(worker.run_id.clone(), Arc::downgrade(&worker));
         drop(workers);
         // After that it is found by whoever interrupts all; before, it has to look itself.
-        if self.live.is_interrupted.load(Ordering::Acquire) {
+        if self.live.interrupted.is_cancelled() {
             worker.send(ToWorker::Interrupt);
         }
         tokio::spawn(send(outgoing, to_send, worker.killed.clone()));
@@ -208,7 +215,7 @@ impl Backend for Subprocess {
     }
 
     fn interrupt(&self) {
-        self.live.is_interrupted.store(true, Ordering::Release);
+        self.live.interrupted.cancel();
         let workers: Vec<_> = self
             .live
             .workers()
@@ -266,8 +273,8 @@ struct Worker {
 struct WorkerState {
     /// Why it was told to end.
     reason: Option<String>,
-    /// Who waits for a change of the tools, one after the other.
-    mode_waiters: std::collections::VecDeque<oneshot::Sender<Result<(), String>>>,
+    /// The modes that are to be, one after the other, and who waits for each.
+    mode_waiters: VecDeque<(String, oneshot::Sender<Result<(), String>>)>,
 }
 
 impl Worker {
@@ -317,16 +324,21 @@ impl Instance for Worker {
         {
             // Under one lock, so that answers come in the order of those who wait.
             let mut state = self.state();
-            if !self.send(ToWorker::SetMode { mode: surface.mode }) {
+            let mode = surface.mode;
+            if !self.send(ToWorker::SetMode { mode: mode.clone() }) {
                 return Err(BackendError::Over);
             }
-            state.mode_waiters.push_back(answer);
+            state.mode_waiters.push_back((mode, answer));
         }
         match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(reason))) => Err(Subprocess::unavailable(reason)),
             Ok(Err(_gone)) => Err(BackendError::Over),
-            Err(_elapsed) => Err(Subprocess::unavailable("the worker does not answer")),
+            Err(_elapsed) => {
+                // It may change its tools later all the same, when everybody takes them for the old ones.
+                self.killed.cancel();
+                Err(Subprocess::unavailable("the worker does not answer"))
+            }
         }
     }
 
@@ -346,14 +358,16 @@ struct Supervisor {
     runner: Runner,
     run_id: RunId,
     /// None when it is gone and its ledger has an end.
-    child: Option<Child>,
+    process: Option<Process>,
     incoming: Incoming<ChildStdout>,
     observer: Arc<dyn SessionObserver>,
     parts: Option<ModeParts>,
     execution: ExecutionId,
+    rights: Rights,
     /// What its tools ask for. It ends with this.
     asked: JoinSet<(u64, Told)>,
     taken_back: HashMap<u64, AbortHandle>,
+    live: Arc<Live>,
 }
 
 impl Supervisor {
@@ -367,7 +381,7 @@ impl Supervisor {
                 hint,
             })) => {
                 // It has begun nothing, and ends by itself.
-                self.child = None;
+                self.process = None;
                 Err(BackendError::Refused {
                     code,
                     message,
@@ -384,17 +398,24 @@ impl Supervisor {
 
     /// Passes on what the worker tells, until it is gone and its ledger has an end.
     async fn supervise(mut self, killed: CancellationToken, worker: Weak<Worker>) -> End {
+        let live = Arc::clone(&self.live);
+        let mut overdue = std::pin::pin!(live.overdue());
+        let mut is_overdue = false;
         let problem = loop {
             let frame = tokio::select! {
                 frame = self.incoming.next::<FromWorker>() => frame,
                 () = killed.cancelled() => break "it was killed".to_owned(),
+                () = &mut overdue => {
+                    is_overdue = true;
+                    break "it did not end when it was interrupted".to_owned();
+                }
                 Some(told) = self.asked.join_next() => {
                     self.tell(told.ok(), &worker);
                     continue;
                 }
             };
             match frame {
-                Ok(Some(FromWorker::Ask { number, ask })) => self.carry_out(number, ask),
+                Ok(Some(FromWorker::Ask { number, ask })) => self.carry_out(number, ask, &worker),
                 Ok(Some(FromWorker::TakeBack { number })) => {
                     if let Some(asked) = self.taken_back.remove(&number) {
                         asked.abort();
@@ -405,12 +426,17 @@ impl Supervisor {
                     let waiter = worker
                         .upgrade()
                         .and_then(|worker| worker.state().mode_waiters.pop_front());
-                    // Whoever asked may not wait any more.
-                    let _answered = waiter.map(|waiter| waiter.send(error.map_or(Ok(()), Err)));
+                    if let Some((mode, waiter)) = waiter {
+                        if error.is_none() {
+                            self.rights.mode = mode;
+                        }
+                        // Whoever asked may not wait any more.
+                        let _answered = waiter.send(error.map_or(Ok(()), Err));
+                    }
                 }
                 Ok(Some(FromWorker::Ended { end })) => {
-                    if let Some(mut child) = self.child.take() {
-                        let _left = tokio::time::timeout(ANSWER_TIMEOUT, child.wait()).await;
+                    if let Some(process) = self.process.take() {
+                        process.ended(ANSWER_TIMEOUT).await;
                     }
                     return end;
                 }
@@ -425,22 +451,29 @@ impl Supervisor {
             .upgrade()
             .and_then(|worker| worker.state().reason.clone());
         let is_killed = killed.is_cancelled();
-        let status = match self.child.take() {
-            Some(child) => killed_now(child).await,
+        let status = match self.process.take() {
+            Some(process) => process.killed().await,
             None => None,
         };
         let end = match reason.filter(|_| is_killed) {
             Some(reason) => End::stopped(OutcomeCode::Cancelled, reason),
+            None if is_overdue => End::stopped(OutcomeCode::Interrupted, REASON_INTERRUPTED),
             None => End::failed(OutcomeCode::Internal, gone(&problem, status)),
         };
         self.close(end).await
     }
 
     /// Does what a tool asks for, beside everything else.
-    fn carry_out(&mut self, number: u64, ask: Ask) {
+    fn carry_out(&mut self, number: u64, ask: Ask, worker: &Weak<Worker>) {
+        if self.asked.len() >= ASKED_MAX {
+            let problem = format!("{ASKED_MAX} tools of the execution ask for something already");
+            let refusal = Refusal::new(RefusalCode::Full, problem);
+            return self.tell(Some((number, Told::Refused { refusal })), worker);
+        }
         let (parts, execution) = (self.parts.clone(), self.execution.clone());
+        let rights = self.rights.clone();
         let asked = self.asked.spawn(async move {
-            let told = asked::carry_out(parts.as_ref(), &execution, ask).await;
+            let told = asked::carry_out(parts.as_ref(), &execution, &rights, ask).await;
             (number, told)
         });
         self.taken_back.insert(number, asked);
@@ -471,7 +504,8 @@ impl Supervisor {
             ..RunCompleted::new(status, end.code)
         };
         match self.runner.close_execution(&self.run_id, completed).await {
-            Ok(()) | Err(StoreError::Ended { .. }) => end,
+            Ok(()) => end,
+            Err(StoreError::Ended { .. }) => self.recorded_end().await.unwrap_or(end),
             Err(error) => {
                 let run_id = &self.run_id;
                 tracing::error!(%run_id, error = chain(&error), "cannot record an end");
@@ -484,16 +518,32 @@ impl Supervisor {
     }
 }
 
+impl Supervisor {
+    /// What the worker itself put on record before it was gone: nobody is told of another end than that.
+    async fn recorded_end(&self) -> Option<End> {
+        let (store, id) = (self.runner.store().clone(), self.execution.clone());
+        let read = tokio::task::spawn_blocking(move || record::end(&store, &id)).await;
+        match read.unwrap_or(Err(StoreError::ShutDown)) {
+            Ok(end) => end,
+            Err(error) => {
+                let id = &self.execution;
+                tracing::error!(%id, error = chain(&error), "cannot read an end");
+                None
+            }
+        }
+    }
+}
+
 /// A worker that nobody supervises any more, because its launch was given up, is killed, and its ledger, if it has
 /// begun one, gets an end after which it can be taken up.
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        let (Some(child), Ok(runtime)) = (self.child.take(), Handle::try_current()) else {
+        let (Some(process), Ok(runtime)) = (self.process.take(), Handle::try_current()) else {
             return;
         };
         let (runner, run_id) = (self.runner.clone(), self.run_id.clone());
         runtime.spawn(async move {
-            killed_now(child).await;
+            process.killed().await;
             let end = RunCompleted::new(RunStatus::Interrupted, OutcomeCode::Interrupted);
             match runner.close_execution(&run_id, end).await {
                 Ok(()) | Err(StoreError::Ended { .. } | StoreError::NotFound { .. }) => {}
@@ -503,13 +553,6 @@ impl Drop for Supervisor {
             }
         });
     }
-}
-
-/// Kills a worker and waits until it is gone.
-async fn killed_now(mut child: Child) -> Option<ExitStatus> {
-    // One that has ended by itself is not there to be killed.
-    let _ended_by_itself = child.start_kill();
-    child.wait().await.ok()
 }
 
 /// What is said of a worker that is gone.

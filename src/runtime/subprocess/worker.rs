@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::asked::{Asking, Waiting};
 use super::frame::{FromWorker, Incoming, Launch, Outgoing, ToWorker};
 use crate::capability::Capability;
+use crate::id::ExecutionId;
 use crate::runner::{JsonObject, Runner, SessionObserver, SessionSignal, Terms};
 use crate::runtime::backend::{Backend, BackendError, CreateRequest, Created, Instance};
 use crate::runtime::in_process::InProcess;
@@ -22,6 +23,10 @@ use crate::tools::ToolNameError;
 /// Frames that wait to be sent. What becomes of an execution is a few of them for each prompt, and there is one
 /// prompt at a time.
 const FRAMES_MAX: usize = 256;
+
+/// How long what goes on has to end once nobody is there to be told of it. Protects the machine from a worker that
+/// nobody knows of.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Why a worker ended before its execution did.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +61,8 @@ impl SessionObserver for Told {
 /// Carries out the execution that comes in, by this runner, until it ended or nobody is there any more.
 ///
 /// # Errors
-/// The other side is gone, or says what cannot be understood. The process should end then at once, whatever the
-/// agent does.
+/// The other side is gone, or says what cannot be understood. The execution was interrupted then, if it could be,
+/// and the process should end, whatever the agent does.
 pub async fn work(
     runner: Runner,
     documents_dir: PathBuf,
@@ -70,60 +75,111 @@ pub async fn work(
     let Some(ToWorker::Launch(launch)) = first else {
         return Err(WorkerError::NoLaunch);
     };
-    let (told, mut to_tell) = mpsc::channel(FRAMES_MAX);
-    let (asks, mut to_ask) = mpsc::channel(FRAMES_MAX);
+    let (told, to_tell) = mpsc::channel(FRAMES_MAX);
+    let (asks, to_ask) = mpsc::channel(FRAMES_MAX);
     let waiting = Arc::<Waiting>::default();
     let tools = toolset(Asking::new(asks, Arc::clone(&waiting)), documents_dir)?;
     let backend = InProcess::new(runner.clone());
     let execution = launch.facts.execution_id.clone();
     let created = create(&backend, *launch, &tools, told).await;
-    let Created {
-        instance,
-        started_at,
-        mut ended,
-    } = match created {
+    let mut created = match created {
         Ok(created) => created,
         Err(error) => {
             let refused = refused(&error);
             return outgoing.send(&refused).await.map_err(WorkerError::Write);
         }
     };
-    let started = FromWorker::Started { at: started_at };
-    outgoing.send(&started).await.map_err(WorkerError::Write)?;
-    let mut end = None;
-    loop {
-        tokio::select! {
-            biased;
-            Some(frame) = to_tell.recv() => {
-                outgoing.send(&frame).await.map_err(WorkerError::Write)?;
-            }
-            Some(frame) = to_ask.recv(), if end.is_none() => {
-                outgoing.send(&frame).await.map_err(WorkerError::Write)?;
-            }
-            // What was told before the end has been sent by now.
-            ended = &mut ended, if end.is_none() => end = Some(ended),
-            frame = incoming.next(), if end.is_none() => {
-                let frame = frame.map_err(WorkerError::Read)?;
-                let frame = frame.ok_or(WorkerError::Abandoned)?;
-                if let ToWorker::Tell { number, told } = frame {
-                    waiting.answer(number, told);
-                    continue;
+    let mut serving = Serving {
+        incoming,
+        outgoing,
+        to_tell,
+        to_ask,
+        waiting,
+        tools,
+        execution,
+        backend,
+    };
+    let served = serving.serve(&mut created).await;
+    // Before the execution is dropped: one that nobody waits for is interrupted, and not cancelled.
+    let shutdown = tokio::time::timeout(SHUTDOWN_TIME_MAX, runner.shutdown());
+    if shutdown.await.is_err() {
+        tracing::error!("the execution does not end");
+    }
+    served
+}
+
+/// A worker whose execution has begun.
+struct Serving<R, W> {
+    incoming: Incoming<R>,
+    outgoing: Outgoing<W>,
+    to_tell: mpsc::Receiver<FromWorker>,
+    to_ask: mpsc::Receiver<FromWorker>,
+    waiting: Arc<Waiting>,
+    tools: ModeToolset,
+    execution: ExecutionId,
+    backend: InProcess,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Serving<R, W> {
+    async fn send(&mut self, frame: &FromWorker) -> Result<(), WorkerError> {
+        self.outgoing.send(frame).await.map_err(WorkerError::Write)
+    }
+
+    /// Passes on what becomes of the execution and what it is told, until it ended.
+    async fn serve(&mut self, created: &mut Created) -> Result<(), WorkerError> {
+        let at = created.started_at;
+        self.send(&FromWorker::Started { at }).await?;
+        let mut end = None;
+        loop {
+            tokio::select! {
+                biased;
+                Some(frame) = self.to_tell.recv() => self.send(&frame).await?,
+                Some(frame) = self.to_ask.recv(), if end.is_none() => self.send(&frame).await?,
+                // What was told before the end has been sent by now.
+                ended = &mut created.ended, if end.is_none() => end = Some(ended),
+                frame = self.incoming.next(), if end.is_none() => {
+                    let frame = frame.map_err(WorkerError::Read)?;
+                    self.obey(frame.ok_or(WorkerError::Abandoned)?, &*created.instance).await?;
                 }
-                let mode = |mode: &str| Some(tools.surface(mode.parse().ok()?, &execution));
-                if let Some(answer) = obey(frame, &*instance, &backend, mode).await {
-                    outgoing.send(&answer).await.map_err(WorkerError::Write)?;
-                }
+                else => return Ok(()),
             }
-            else => break,
-        }
-        if let Some(end) = end.take_if(|_| to_tell.is_empty()) {
-            let ended = FromWorker::Ended { end };
-            outgoing.send(&ended).await.map_err(WorkerError::Write)?;
-            break;
+            if let Some(end) = end.take_if(|_| self.to_tell.is_empty()) {
+                return self.send(&FromWorker::Ended { end }).await;
+            }
         }
     }
-    runner.shutdown().await;
-    Ok(())
+
+    /// Does what a frame says, and answers where it takes an answer.
+    async fn obey(&mut self, frame: ToWorker, instance: &dyn Instance) -> Result<(), WorkerError> {
+        match frame {
+            ToWorker::Launch(_) => tracing::error!("told to begin a second time"),
+            ToWorker::Prompt { generation, text } => {
+                if let Err(refused) = instance.prompt(generation, text) {
+                    tracing::warn!(
+                        generation,
+                        error = chain(&refused),
+                        "a prompt came too late"
+                    );
+                }
+            }
+            ToWorker::CancelTurn { generation } => instance.cancel_turn(generation),
+            ToWorker::SetMode { mode } => {
+                let set = match mode.parse() {
+                    Ok(mode) => {
+                        let surface = self.tools.surface(mode, &self.execution);
+                        instance.set_surface(surface).await
+                    }
+                    Err(_unknown) => Err(BackendError::Over),
+                };
+                let error = set.err().map(|error| chain(&error));
+                self.send(&FromWorker::ModeSet { error }).await?;
+            }
+            ToWorker::Finish { reason } => instance.finish(&reason),
+            ToWorker::Interrupt => self.backend.interrupt(),
+            ToWorker::Tell { number, told } => self.waiting.answer(number, told),
+        }
+        Ok(())
+    }
 }
 
 /// The tools of the modes, which ask whoever started this process.
@@ -176,38 +232,4 @@ async fn create(
         facts: launch.facts,
     };
     backend.create(request).await
-}
-
-/// Does what a frame says, and gives the answer, where it takes one.
-async fn obey(
-    frame: ToWorker,
-    instance: &dyn Instance,
-    backend: &InProcess,
-    surface: impl Fn(&str) -> Option<crate::runner::ToolSurface>,
-) -> Option<FromWorker> {
-    match frame {
-        ToWorker::Launch(_) => tracing::error!("told to begin a second time"),
-        ToWorker::Prompt { generation, text } => {
-            if let Err(refused) = instance.prompt(generation, text) {
-                tracing::warn!(
-                    generation,
-                    error = chain(&refused),
-                    "a prompt came too late"
-                );
-            }
-        }
-        ToWorker::CancelTurn { generation } => instance.cancel_turn(generation),
-        ToWorker::SetMode { mode } => {
-            let set = match surface(&mode) {
-                Some(surface) => instance.set_surface(surface).await,
-                None => Err(BackendError::Over),
-            };
-            let error = set.err().map(|error| chain(&error));
-            return Some(FromWorker::ModeSet { error });
-        }
-        ToWorker::Finish { reason } => instance.finish(&reason),
-        ToWorker::Interrupt => backend.interrupt(),
-        ToWorker::Tell { .. } => {}
-    }
-    None
 }

@@ -76,6 +76,8 @@ pub(super) struct Entry {
     finished_at: Option<Timestamp>,
     end: Option<End>,
     mcp_mode: String,
+    /// Held by whoever changes the mode.
+    mode_changes: Arc<tokio::sync::Mutex<()>>,
     /// The number of the newest prompt.
     newest: u64,
     queue: VecDeque<Prompt>,
@@ -95,6 +97,7 @@ impl Entry {
         Self {
             number: plan.number,
             mcp_mode: plan.facts.mcp_mode.clone(),
+            mode_changes: Arc::default(),
             facts: plan.facts,
             metadata: plan.metadata,
             launch: launch.downgrade(),
@@ -284,7 +287,8 @@ impl Entry {
         let Some(prompt) = self.queue.pop_front() else {
             return;
         };
-        self.newest += 1;
+        // A ledger that somebody made up may have the last number there is, and then all have that.
+        self.newest = self.newest.saturating_add(1);
         self.turn = Some(Turn {
             generation: self.newest,
             ticket: Some(prompt.ticket),
@@ -380,6 +384,10 @@ impl Entry {
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    pub(super) fn mode_changes(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(&self.mode_changes)
     }
 
     pub(super) fn begin_mode_change(

@@ -34,6 +34,14 @@ use crate::runner::SessionSignal;
 /// Prompts of one execution that may wait. Protects the host's memory from whoever sends more than an agent
 /// takes.
 pub const QUEUED_MAX: usize = 64;
+/// Executions that one has launched and that are live. Protects those of other launchers from one that launches
+/// without end.
+pub const CHILDREN_MAX: usize = 16;
+/// How far below the one at the root, which no execution launched, one may be. Protects whoever pays: each has limits
+/// of its own.
+pub const DEPTH_MAX: usize = 4;
+/// Live executions below one root, however far. Protects the same, and others, which share the runtime's places.
+pub const DESCENDANTS_MAX: usize = 32;
 /// Executions that are kept at hand after their end, however short ago that is. Protects the host's memory from
 /// executions that are launched and end at once.
 const RETAINED_MAX: usize = 1_024;
@@ -125,6 +133,47 @@ impl Inner {
         }
     }
 
+    /// The execution above this one that nothing launched, itself perhaps, and how far above it is.
+    fn root<'a>(&'a self, of: &'a ExecutionId) -> (&'a ExecutionId, usize) {
+        let (mut root, mut depth) = (of, 0);
+        // Every launch was held to the depth, so that this ends.
+        while let Some(parent) = self.executions.get(root).and_then(Entry::parent) {
+            root = parent;
+            depth += 1;
+        }
+        (root, depth)
+    }
+
+    /// # Errors
+    /// This execution may launch no other one.
+    fn check_family(&self, parent: &ExecutionId) -> Result<(), RuntimeError> {
+        let (root, depth) = self.root(parent);
+        if depth >= DEPTH_MAX {
+            return Err(RuntimeError::TooDeep {
+                parent: parent.clone(),
+                depth_max: DEPTH_MAX,
+            });
+        }
+        let full = |of, live_max| RuntimeError::FamilyFull {
+            parent: parent.clone(),
+            of,
+            live_max,
+        };
+        let live = self.executions.values().filter(|entry| entry.is_live());
+        let (mut children, mut below) = (0, 0);
+        for entry in live {
+            children += usize::from(entry.parent() == Some(parent));
+            below += usize::from(entry.id() != root && self.root(entry.id()).0 == root);
+        }
+        if children >= CHILDREN_MAX {
+            return Err(full("children of it", CHILDREN_MAX));
+        }
+        match below >= DESCENDANTS_MAX {
+            true => Err(full("executions below the same root", DESCENDANTS_MAX)),
+            false => Ok(()),
+        }
+    }
+
     /// Takes the stop of an execution, and of all below it that nobody stops yet, into one hand.
     fn claim(&mut self, id: &ExecutionId, reason: &str, claims: &mut Vec<Claim>) {
         let Some(entry) = self.executions.get_mut(id) else {
@@ -181,7 +230,8 @@ impl Table {
     /// Joins the launch of a session that goes on, or begins one, which is not seen until it is registered.
     ///
     /// # Errors
-    /// The session has an execution, there is no room, the parent is ending, or nothing is launched any more.
+    /// The session has an execution, there is no room, the parent is ending or may launch no other, or nothing is
+    /// launched any more.
     pub(super) fn join(
         &self,
         plan: Plan,
@@ -221,6 +271,7 @@ impl Table {
             let parent_entry =
                 parent_entry.ok_or_else(|| RuntimeError::not_found(&parent.to_string()))?;
             parent_entry.check_goes_on()?;
+            inner.check_family(parent)?;
         }
         let launch = begin();
         let id = plan.facts.execution_id.clone();
@@ -372,6 +423,26 @@ impl Table {
         }
     }
 
+    /// Executions that this one launched and of which something is known: those that are live, and those that
+    /// ended a short while ago. The newest first, and at most so many.
+    pub(super) fn children(
+        &self,
+        parent: &ExecutionId,
+        now: Timestamp,
+        count_max: usize,
+    ) -> Vec<Execution> {
+        let mut inner = self.inner();
+        inner.purge(now, self.retention);
+        let children = inner.executions.values();
+        let children = children.filter(|entry| entry.parent() == Some(parent));
+        let seen = children.filter(|entry| !entry.is_hidden());
+        let mut seen: Vec<Execution> = seen.map(Entry::snapshot).collect();
+        drop(inner);
+        seen.sort_by(|a, b| (b.started_at, &b.id).cmp(&(a.started_at, &a.id)));
+        seen.truncate(count_max);
+        seen
+    }
+
     /// How many executions are live, by what they do.
     pub(super) fn live_executions(&self) -> LiveExecutions {
         let mut live = LiveExecutions::default();
@@ -423,6 +494,17 @@ impl Table {
         let inner = self.inner();
         let entry = inner.executions.get(id)?;
         (!entry.is_hidden()).then(|| entry.progress())
+    }
+
+    /// What whoever changes the mode of an execution holds meanwhile.
+    ///
+    /// # Errors
+    /// There is no such live execution.
+    pub(super) fn mode_changes(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<Arc<tokio::sync::Mutex<()>>, RuntimeError> {
+        Ok(self.inner().live_mut(id)?.mode_changes())
     }
 
     /// The way to a live execution whose mode is to be changed, and the mode that it has. From here to

@@ -9,7 +9,10 @@ use shuttle::sync::Mutex;
 use shuttle::thread;
 use tokio::sync::oneshot;
 
-use super::{Answer, Plan, Progress, QUEUED_MAX, Seen, SharedLaunch, Slot, Table};
+use super::{
+    Answer, CHILDREN_MAX, DEPTH_MAX, DESCENDANTS_MAX, Plan, Progress, QUEUED_MAX, Seen,
+    SharedLaunch, Slot, Table,
+};
 use crate::call::{TurnStop, Usage};
 use crate::clock::Timestamp;
 use crate::id::{ExecutionId, RunId};
@@ -189,6 +192,22 @@ fn prompts_are_sent_one_by_one_in_their_order_and_no_more_wait_than_may() {
             take_turn(&table, &live, n, n * 10);
             assert_eq!(generation(answer), Some(n));
         }
+    });
+}
+
+/// The ledger of one that is taken up may be made up.
+#[test]
+fn after_the_last_number_of_a_prompt_there_is_the_same_again() {
+    once(|| {
+        let table = table();
+        let live = begin(&table, "s", None);
+        let booted = SessionSignal::Booted {
+            generation: u64::MAX,
+            seq: 2,
+        };
+        table.apply(&live.slot, booted);
+        table.enqueue(&live.slot.id, "a".to_owned()).unwrap();
+        assert_eq!(live.told.prompts(), [(u64::MAX, "a".to_owned())]);
     });
 }
 
@@ -517,5 +536,57 @@ fn signals_that_come_before_the_registration_count() {
             ..Progress::default()
         };
         assert_eq!(progress, expected);
+    });
+}
+
+#[test]
+fn an_execution_has_so_many_children_and_none_below_a_depth() {
+    once(|| {
+        let table = Table::new(64, Duration::from_secs(60));
+        let refused = |parent: &ExecutionId| {
+            let id = id_of(&RunId::generate());
+            let joined = table.join(plan(&id, 1, "one more", Some(parent)), now(), launch);
+            joined.map(drop).unwrap_err()
+        };
+        let root = begin(&table, "root", None);
+        let mut deepest = root.slot.id.clone();
+        for depth in 0..DEPTH_MAX {
+            deepest = begin(&table, &format!("depth {depth}"), Some(&deepest))
+                .slot
+                .id;
+        }
+        assert!(matches!(refused(&deepest), RuntimeError::TooDeep { .. }));
+        let child = |n: usize| begin(&table, &format!("child {n}"), Some(&root.slot.id));
+        let mut children: Vec<Live> = (1..CHILDREN_MAX).map(child).collect();
+        let full = refused(&root.slot.id);
+        assert!(
+            matches!(&full, RuntimeError::FamilyFull { live_max, .. } if *live_max == CHILDREN_MAX),
+            "{full}"
+        );
+        // Those that have ended take no place.
+        table.end(&children.remove(0).slot, End::completed(), now());
+        begin(&table, "instead", Some(&root.slot.id));
+    });
+}
+
+#[test]
+fn so_many_are_live_below_one_root_and_other_families_have_their_own() {
+    once(|| {
+        let table = Table::new(64, Duration::from_secs(60));
+        let root = begin(&table, "root", None);
+        let middle = [0, 1].map(|n| begin(&table, &format!("middle {n}"), Some(&root.slot.id)));
+        for n in middle.len()..DESCENDANTS_MAX {
+            let above = &middle[n % 2].slot.id;
+            begin(&table, &format!("below {n}"), Some(above));
+        }
+        let id = id_of(&RunId::generate());
+        let more = plan(&id, 1, "more", Some(&root.slot.id));
+        let full = table.join(more, now(), launch).map(drop).unwrap_err();
+        assert!(
+            matches!(&full, RuntimeError::FamilyFull { live_max, .. } if *live_max == DESCENDANTS_MAX),
+            "{full}"
+        );
+        let other = begin(&table, "other", None);
+        begin(&table, "child of the other", Some(&other.slot.id));
     });
 }

@@ -130,10 +130,12 @@ impl WasmRuntime {
         let read = read.ok_or_else(|| invalid(format!("there is no ledger of run {run_id}")))?;
         let parts = read.parts;
         let no_agent = || invalid(format!("run {run_id} is no execution of an agent"));
-        Ok(Prior {
-            first: read.first.ok_or_else(no_agent)?,
-            parts,
-        })
+        let first = read.first.ok_or_else(no_agent)?;
+        // No backend is asked for what none can do.
+        match read.is_closed {
+            true => Err(refused(&first, StoreError::Ended { run_id }.into())),
+            false => Ok(Prior { first, parts }),
+        }
     }
 
     fn backend(&self, name: &str) -> Result<Arc<dyn Backend>, RuntimeError> {
@@ -156,13 +158,33 @@ impl WasmRuntime {
         })
     }
 
+    /// The backend of a launch.
+    ///
+    /// # Errors
+    /// There is none of that name; or a client of a surface may not name it, since the operator chose one that
+    /// isolates more.
+    fn backend_of(&self, launch: &Launch) -> Result<Arc<dyn Backend>, RuntimeError> {
+        let backend = self.backend(&launch.executor_id)?;
+        if !launch.is_foreign {
+            return Ok(backend);
+        }
+        let default = self.backend("")?;
+        if backend.name() == default.name() || backend.isolation() >= default.isolation() {
+            return Ok(backend);
+        }
+        Err(RuntimeError::LessIsolated {
+            name: backend.name().to_owned(),
+            default_backend: default.name().to_owned(),
+        })
+    }
+
     /// Everything that can be known before anything is begun.
     async fn prepare(
         &self,
         mut launch: Launch,
         prior: Option<Prior>,
     ) -> Result<Prepared, RuntimeError> {
-        let backend = self.backend(&launch.executor_id)?;
+        let backend = self.backend_of(&launch)?;
         if let Some(prior) = &prior {
             inherit(&mut launch, &prior.first)?;
         }
@@ -177,16 +199,20 @@ impl WasmRuntime {
             Some(path) => {
                 let below = launch.is_foreign.then(|| self.0.options.workspaces.clone());
                 let checked = blocking(move || workspace::check(&path, below.as_deref())).await?;
-                Some(checked?)
+                Some(checked.map_err(|error| shown_to(launch.is_foreign, error))?)
             }
             None => None,
         };
         let is_made = launch.is_ephemeral && workspace_path.is_none();
         let folder = is_made.then(|| ephemeral_folder(&run_id)).flatten();
-        let made_path = folder
-            .as_ref()
-            .map(|name| self.0.options.workspaces_dir.join(name));
-        let made_path = made_path.and_then(|path| path.to_str().map(str::to_owned));
+        let made_path = match &folder {
+            Some(name) => {
+                let workspaces = self.0.options.workspaces_dir.clone();
+                let made_in = blocking(move || workspace::made_in(&workspaces)).await??;
+                made_in.join(name).to_str().map(str::to_owned)
+            }
+            None => None,
+        };
         let part = prior
             .as_ref()
             .map_or(1, |prior| prior.parts.saturating_add(1));
@@ -326,6 +352,14 @@ fn inherit(launch: &mut Launch, first: &SessionFacts) -> Result<(), RuntimeError
         launch.is_ephemeral |= first.is_ephemeral;
     }
     Ok(())
+}
+
+/// What whoever launches is told of a folder. What there is where nothing was opened is not for a client to know.
+fn shown_to(is_foreign: bool, error: WorkspaceError) -> WorkspaceError {
+    match error {
+        WorkspaceError::Unusable { path, .. } if is_foreign => WorkspaceError::NotOpened { path },
+        error => error,
+    }
 }
 
 fn grant(path: &str) -> Capability {

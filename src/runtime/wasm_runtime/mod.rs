@@ -77,7 +77,6 @@ struct Inner {
     /// Executions that are looked after, until nothing of them is left.
     work: TaskTracker,
     base_url: RwLock<String>,
-    mode_changes: tokio::sync::Mutex<()>,
     counters: Arc<Counters>,
 }
 
@@ -91,7 +90,6 @@ impl WasmRuntime {
             launches: AtomicU64::new(0),
             work: TaskTracker::new(),
             base_url: RwLock::default(),
-            mode_changes: tokio::sync::Mutex::default(),
             counters: Arc::default(),
         }))
     }
@@ -213,8 +211,9 @@ impl WasmRuntime {
     }
 
     async fn change_mode(&self, id: ExecutionId, mode: Mode) -> Result<bool, RuntimeError> {
-        // One after the other, so that what is told of an execution is what it has.
-        let _one_at_a_time = self.0.mode_changes.lock().await;
+        // Those of one execution one after the other, so that what is told of it is what it has.
+        let changes = self.table().mode_changes(&id)?;
+        let _one_at_a_time = changes.lock().await;
         let (instance, before) = self.table().begin_mode_change(&id)?;
         let is_other = before != mode.as_str();
         let changed = match is_other {
@@ -303,14 +302,18 @@ impl Runtime for WasmRuntime {
         };
         turn.instance.cancel_turn(turn.generation);
         let bound = self.0.options.grace.saturating_add(TURN_END_MAX);
-        match tokio::time::timeout(bound, turn.answer).await {
-            Ok(Ok(answer)) => answer.map(Some),
-            Ok(Err(_forgotten)) => Err(RuntimeError::not_found(&id.to_string())),
-            Err(_elapsed) => {
-                turn.instance.stop();
-                Err(RuntimeError::unresponsive(id, "a turn", bound))
+        // In a task of its own: whoever does not wait for so long leaves no execution behind that does not answer.
+        let ended = self.0.work.spawn(async move {
+            match tokio::time::timeout(bound, turn.answer).await {
+                Ok(Ok(answer)) => answer.map(Some),
+                Ok(Err(_forgotten)) => Err(RuntimeError::not_found(&id.to_string())),
+                Err(_elapsed) => {
+                    turn.instance.stop();
+                    Err(RuntimeError::unresponsive(id, "a turn", bound))
+                }
             }
-        }
+        });
+        ended.await.unwrap_or(Err(RuntimeError::ShuttingDown))
     }
 
     async fn stop(&self, id: &str, reason: &str) -> Result<Stopped, RuntimeError> {
@@ -383,6 +386,17 @@ impl Runtime for WasmRuntime {
             execution.agentctl_url = self.url_of(&execution.id);
         }
         Ok(Executions { executions, next })
+    }
+
+    async fn list_children(&self, parent: &str) -> Result<Vec<Execution>, RuntimeError> {
+        let parent = parsed(parent)?;
+        self.find(&parent).await?;
+        let now = self.0.options.runner.clock().now();
+        let mut children = self.table().children(&parent, now, LIST_EXECUTIONS_MAX);
+        for child in &mut children {
+            child.agentctl_url = self.url_of(&child.id);
+        }
+        Ok(children)
     }
 
     async fn subscribe_events(

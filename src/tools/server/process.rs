@@ -20,10 +20,11 @@ const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
 /// Lines of standard error that are logged, from its start to its end. Protects the same.
 const LOG_LINES_MAX: usize = 10_000;
 
-/// A process in a group of its own, which ends with this value.
+/// A process in a group of its own, which ends with this value; or one in the group of this process, which ends
+/// alone.
 pub(super) struct Process {
     child: Child,
-    /// None once it was killed.
+    /// Its own; none once it was killed.
     group: Option<Pid>,
     log: Option<AbortHandle>,
 }
@@ -52,8 +53,10 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(true);
+        if !settings.joins_group {
+            command.process_group(0);
+        }
         let passed = settings.pass_env.iter().map(String::as_str);
         for name in PASSED.into_iter().chain(passed) {
             if let Some(value) = std::env::var_os(name) {
@@ -68,7 +71,8 @@ impl Process {
         }
         let failed = |error: std::io::Error| format!("cannot start {program:?}: {error}");
         let mut child = command.spawn().map_err(failed)?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        let id = child.id().filter(|_| !settings.joins_group);
+        let group = id.and_then(|id| i32::try_from(id).ok());
         let group = group.and_then(Pid::from_raw);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let mut process = Self {
@@ -89,13 +93,15 @@ impl Process {
         self.child.wait().await.ok()
     }
 
-    /// Kills every process of the group. Those that left it are beyond reach.
+    /// Kills every process of its own group, or it alone. Those that left the group are beyond reach.
     pub(super) fn kill(&mut self) {
         // The number of a group is not given to another one while a process of it lives, and system-wide
         // numbers do not come round within the moment between the end of the last one and this.
         if let Some(group) = self.group.take() {
             // There may be nobody left.
             let _gone = kill_process_group(group, Signal::KILL);
+        } else {
+            let _gone = self.child.start_kill();
         }
     }
 

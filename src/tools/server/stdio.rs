@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::json_values;
 use crate::tools::error::MessageError;
 
 /// Bytes of one message. Protects the host's heap from an answer that does not end.
@@ -303,30 +304,12 @@ pub(in crate::tools) fn parse(
     if line.len() > LINE_BYTES_MAX {
         return Err(MessageError::TooLong);
     }
-    if separators(line) > VALUES_MAX {
+    if json_values(line) > VALUES_MAX {
         return Err(MessageError::TooManyValues { max: VALUES_MAX });
     }
     // Neither the parser's words nor the line are shown: they are the server's, and may be a secret.
     let parsed = serde_json::from_slice(line);
     parsed.map(Some).map_err(|_| MessageError::NoMessage)
-}
-
-/// How many values a text of JSON has at most: each has a comma, a bracket or a brace before it.
-fn separators(line: &[u8]) -> usize {
-    let mut count = 0_usize;
-    let mut bytes = line.iter();
-    let mut is_text = false;
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => is_text = !is_text,
-            b'\\' if is_text => {
-                bytes.next();
-            }
-            b',' | b'[' | b'{' if !is_text => count += 1,
-            _ => {}
-        }
-    }
-    count
 }
 
 #[cfg(test)]
@@ -356,12 +339,6 @@ mod tests {
         let many = format!("[0{}]", ",0".repeat(VALUES_MAX));
         let refused = parse(many.as_bytes()).unwrap_err();
         assert_eq!(refused, MessageError::TooManyValues { max: VALUES_MAX });
-    }
-
-    #[test]
-    fn what_stands_in_a_text_is_no_value() {
-        assert_eq!(separators(br#"{"a,[{\",":[1,2,{"b":"\\"}]}"#), 5);
-        assert_eq!(separators(br#""\""#), 0);
     }
 
     #[tokio::test]

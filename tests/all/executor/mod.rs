@@ -122,5 +122,6 @@ fn call(verb: &str, limits: Limits) -> Call {
         operation: None,
         input: verb.to_owned(),
         record_only: false,
+        workspace_dir: None,
     }
 }

@@ -3,6 +3,7 @@
 mod calc;
 mod chat;
 mod command;
+mod conformance;
 mod fan_out;
 mod fetch;
 mod greet;

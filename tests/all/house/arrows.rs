@@ -155,8 +155,14 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// The one command of `cli` that starts the servers: its file, and its folder.
-const SERVER_STARTER: [&str; 2] = ["src/cli/commands/serve.rs", "src/cli/commands/serve/"];
+/// What of `cli` starts servers, and which: the daemon, as a file and a folder, the MCP server of its own, and where
+/// the tools come from that runs of every command have.
+const SERVER_STARTERS: [(&str, &[&str]); 4] = [
+    ("src/cli/commands/serve.rs", &["api", "mcp"]),
+    ("src/cli/commands/serve/", &["api", "mcp"]),
+    ("src/cli/commands/mcp.rs", &["mcp"]),
+    ("src/cli/assemble.rs", &["mcp"]),
+];
 
 /// Modules of this crate among the forbidden names; the others are crates.
 const MODULES: [&str; 11] = [
@@ -188,11 +194,9 @@ fn check(files: &[RustFile]) -> Vec<String> {
         };
         for path in paths::of(file) {
             for name in rule.forbidden.iter().filter(|name| imports(&path, name)) {
-                let starts_a_server = {
-                    let [file_of_it, folder] = SERVER_STARTER;
-                    (file.path == file_of_it || file.path.starts_with(folder))
-                        && ["api", "mcp"].contains(name)
-                };
+                let starts_a_server = SERVER_STARTERS.iter().any(|(starter, servers)| {
+                    file.path.starts_with(starter) && servers.contains(name)
+                });
                 if !starts_a_server {
                     let (file, line) = (&file.path, path.line);
                     complaints.push(format!("{file}:{line}: {module} must not import {name}"));

@@ -50,7 +50,11 @@ const SINGLETONS: &[Singleton] = &[
                     .any(|name| path.calls(name))
         },
         // A worker's standard output is a pipe that frames go through.
-        places: &["src/cli/printer.rs", "src/cli/commands/worker.rs"],
+        places: &[
+            "src/cli/printer.rs",
+            "src/cli/commands/mcp.rs",
+            "src/cli/commands/worker.rs",
+        ],
         count: None,
     },
     Singleton {

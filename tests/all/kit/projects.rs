@@ -113,6 +113,33 @@ fn a_skill_in_typescript_goes_from_new_to_run() {
     changes_are_tested(&desk);
 }
 
+/// What the sources export says which of both it is.
+#[test]
+fn an_agent_in_typescript_is_built_and_talked_with() {
+    let desk = Desk::new();
+    desk.succeed(&["new", "counter", "--lang", "ts"]);
+    let agent = r#"
+        import { agent, session } from "skillrun-sdk";
+        export const sessionHandler = agent({
+          name: "counter",
+          version: "1.0.0",
+          description: "Counts prompts",
+          start() {
+            let prompts = 0;
+            return { prompt: () => session.emitText(`${++prompts}`) };
+          },
+        });
+    "#;
+    fs::write(desk.path().join("counter/src/main.ts"), agent).unwrap();
+    desk.succeed(&["build", "counter"]);
+    let words = ["agent", "chat", "counter/dist/counter", "--prior-session"];
+    let ran = desk.succeed(&words[..3]);
+    let (_, rest) = ran.stderr.split_once("--prior-session ").unwrap();
+    let run_id = rest.split_whitespace().next().unwrap();
+    let ran = desk.succeed(&[&words[..], &[run_id, "--json"]].concat());
+    assert!(ran.stdout.contains("boot_ready"), "{ran:?}");
+}
+
 #[test]
 fn a_skill_in_python_goes_from_new_to_run() {
     from_new_to_run("py");

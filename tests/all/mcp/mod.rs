@@ -1,7 +1,12 @@
 //! The MCP server, as clients that others made meet it.
 
 mod changes;
+mod conformance;
+pub(crate) mod fixtures;
+mod messages;
 mod peer;
 mod prompts;
 mod resources;
 mod skill_folders;
+mod suite;
+mod wire;

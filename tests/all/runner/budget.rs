@@ -178,6 +178,7 @@ fn runs_inside_share_their_fuel_also_at_once() {
                 operation: None,
                 input: r#"{"verb":"log_flood","lines":1000000000,"text":"x"}"#.to_owned(),
                 record_only: false,
+                workspace_dir: None,
             })
         };
         let (first, second) = tokio::join!(spin(), spin());

@@ -44,6 +44,9 @@ contract! {
         a_subscriber_who_does_not_read_holds_nothing_up,
         events_are_replayed_from_a_number_on;
     families: children_end_with_their_parent,
-        only_the_parent_stops_its_children;
+        only_the_parent_stops_its_children,
+        a_parent_has_a_list_of_its_children,
+        launches_end_at_a_depth;
+    workspaces: a_folder_is_given_under_its_one_name;
     restarts: what_a_shutdown_interrupts_is_taken_up_where_it_was;
 }

@@ -2,8 +2,11 @@
 
 use futures_util::future::join_all;
 use serde_json::json;
+use skillrun::ledger::StoreError;
 use skillrun::outcome::OutcomeCode;
-use skillrun::runtime::{EventKind, Execution, ExecutionFilter, ExecutionStatus, RuntimeError};
+use skillrun::runtime::{
+    BackendError, EventKind, Execution, ExecutionFilter, ExecutionStatus, LaunchSpec, RuntimeError,
+};
 
 use super::rig::{Rig, Settings, in_time, names};
 
@@ -22,6 +25,18 @@ pub(super) async fn an_agent_that_ends_itself_completes(rig: &Rig) {
     );
     assert!(execution.finished_at.is_some());
     assert_eq!(names(&rig.all(&id).await).last(), Some(&"stopped"));
+    let again = LaunchSpec {
+        prior_session: execution.prior_session.to_string(),
+        ..rig.spec()
+    };
+    let again = in_time(rig.runtime().launch(again)).await;
+    let Err(RuntimeError::Launch { source, .. }) = &again else {
+        panic!("{again:?}")
+    };
+    assert!(
+        matches!(**source, BackendError::Store(StoreError::Ended { .. })),
+        "{source:?}"
+    );
 }
 
 /// C48

@@ -1,6 +1,6 @@
 //! Executions that were launched by others.
 
-use skillrun::runtime::{ExecutionFilter, ExecutionStatus, LaunchSpec, RuntimeError};
+use skillrun::runtime::{DEPTH_MAX, ExecutionFilter, ExecutionStatus, LaunchSpec, RuntimeError};
 
 use super::rig::{Rig, in_time};
 
@@ -88,4 +88,53 @@ pub(super) async fn only_the_parent_stops_its_children(rig: &Rig) {
     }
     assert_eq!(rig.status(&parent).await, ExecutionStatus::Ready);
     rig.stop(&parent).await;
+}
+
+/// Also of those that ended a short while ago.
+pub(super) async fn a_parent_has_a_list_of_its_children(rig: &Rig) {
+    let parent = rig.ready().await;
+    let first = child(rig, &parent).await;
+    let second = child(rig, &parent).await;
+    let below = child(rig, &second).await;
+    rig.stop(&first).await;
+    let listed = in_time(rig.runtime().list_children(&parent)).await.unwrap();
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|child| (child.id.to_string(), child.status))
+        .collect();
+    let expected = [
+        (second.clone(), ExecutionStatus::Ready),
+        (first, ExecutionStatus::Stopped),
+    ];
+    assert_eq!(listed, expected);
+    let listed = in_time(rig.runtime().list_children(&below)).await.unwrap();
+    assert_eq!(listed, []);
+    let none = "exec_0190a0a0a0a07000800000000000abcd_1";
+    let refused = in_time(rig.runtime().list_children(none)).await;
+    assert!(
+        matches!(refused, Err(RuntimeError::NotFound { .. })),
+        "{refused:?}"
+    );
+    rig.stop(&parent).await;
+}
+
+/// Each has limits of its own, so that without a bound on depth there would be none on anything.
+pub(super) async fn launches_end_at_a_depth(rig: &Rig) {
+    let root = rig.ready().await;
+    let mut parent = root.clone();
+    for _ in 0..DEPTH_MAX {
+        parent = child(rig, &parent).await;
+    }
+    let spec = LaunchSpec {
+        parent: Some(parent.parse().unwrap()),
+        ..rig.spec()
+    };
+    let runs = rig.home.run_ids().len();
+    let refused = in_time(rig.runtime().launch(spec)).await.unwrap_err();
+    assert!(
+        matches!(&refused, RuntimeError::TooDeep { parent: of, .. } if of.to_string() == parent),
+        "{refused:?}"
+    );
+    assert_eq!(rig.home.run_ids().len(), runs);
+    rig.stop(&root).await;
 }

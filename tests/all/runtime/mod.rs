@@ -11,4 +11,7 @@ mod launches;
 mod modes;
 mod restarts;
 mod rig;
+mod stuck;
 mod turns;
+mod workers;
+mod workspaces;

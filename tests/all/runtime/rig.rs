@@ -1,6 +1,7 @@
 //! A runtime over one backend, and whoever uses it.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use skillrun_test_artifacts::PROBE_AGENT;
 
 use super::fake::{AnyAgent, Fake};
 use crate::harness::Home;
+use crate::tools::{hostile, python};
 
 /// How long anything may take, on a machine that does much else.
 const EVENTUALLY_MAX: Duration = Duration::from_secs(60);
@@ -30,8 +32,36 @@ pub(super) enum Kind {
     InProcess,
     /// A process for each execution, with the same agent.
     Subprocess,
+    /// The same, but none of these processes tells how its execution ended.
+    Mute,
     /// Nobody: what an agent would do is played.
     Fake,
+}
+
+/// The program as a worker on a home.
+fn worker(home: &Home) -> WorkerProgram {
+    WorkerProgram {
+        program: env!("CARGO_BIN_EXE_skillrun").into(),
+        arguments: vec!["--home".into(), home.path().into(), "agent-worker".into()],
+        environment: Vec::new(),
+    }
+}
+
+fn mute(home: &Home) -> WorkerProgram {
+    let WorkerProgram {
+        program, arguments, ..
+    } = worker(home);
+    let before = [script().into(), "mute".into(), program.into()];
+    WorkerProgram {
+        program: python(),
+        arguments: before.into_iter().chain(arguments).collect(),
+        environment: Vec::new(),
+    }
+}
+
+/// What stands in for workers.
+pub(super) fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/runtime/worker.py")
 }
 
 /// A home, and a runtime on it.
@@ -65,15 +95,29 @@ impl Rig {
     }
 
     pub(super) fn with(kind: Kind, settings: Settings) -> Self {
-        let guests: &[_] = match kind {
-            Kind::Fake => &[],
-            Kind::InProcess | Kind::Subprocess => &[PROBE_AGENT],
-        };
-        let home = Home::new(guests);
+        let home = Self::home(kind);
         home.configure(
             "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\"]\n",
         );
         Self::on(kind, Arc::new(home), settings)
+    }
+
+    /// With a server of tools that goes on when its input has ended.
+    pub(super) fn with_server(kind: Kind, settings: Settings) -> Self {
+        let home = Self::home(kind);
+        let server = hostile(&home, "stays");
+        home.configure(&format!(
+            "[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"tool:*\"]\n{server}"
+        ));
+        Self::on(kind, Arc::new(home), settings)
+    }
+
+    fn home(kind: Kind) -> Home {
+        let guests: &[_] = match kind {
+            Kind::Fake => &[],
+            Kind::InProcess | Kind::Subprocess | Kind::Mute => &[PROBE_AGENT],
+        };
+        Home::new(guests)
     }
 
     /// Another process on the same home, as far as can be told from inside of one.
@@ -87,21 +131,15 @@ impl Rig {
         let builder = Skillrun::builder(config);
         let host = match kind {
             Kind::Fake => builder.executor(Arc::new(AnyAgent)),
-            Kind::InProcess | Kind::Subprocess => builder,
+            Kind::InProcess | Kind::Subprocess | Kind::Mute => builder,
         };
         let host = host.build().unwrap();
         let runner = host.runner().clone();
         let backend: Arc<dyn Backend> = match kind {
             Kind::InProcess => Arc::new(InProcess::new(runner.clone())),
             Kind::Fake => Arc::new(Fake::new(host.store().clone())),
-            Kind::Subprocess => {
-                let worker = WorkerProgram {
-                    program: env!("CARGO_BIN_EXE_skillrun").into(),
-                    arguments: vec!["--home".into(), home.path().into(), "agent-worker".into()],
-                    environment: Vec::new(),
-                };
-                Arc::new(Subprocess::new(worker, runner.clone()))
-            }
+            Kind::Subprocess => Arc::new(Subprocess::new(worker(&home), runner.clone())),
+            Kind::Mute => Arc::new(Subprocess::new(mute(&home), runner.clone())),
         };
         let runtime = WasmRuntime::new(RuntimeOptions {
             default_backend: backend.name().to_owned(),

@@ -2,9 +2,12 @@ use std::sync::Arc;
 
 use skillrun::call::TurnStop;
 use skillrun::ledger::{ApprovalDecision, ApprovalSource, DecideError};
+use skillrun_test_artifacts::PROBE_AGENT;
 use tokio::sync::Semaphore;
 
 use super::agent::{Agents, plain};
+use crate::harness::Home;
+use crate::http::server::{Server, wait_for_close};
 use crate::resume::library::{Parts, eventually, gated};
 
 /// Its call is answered, it goes on as it likes, and remembers what was before.
@@ -62,6 +65,42 @@ async fn a_cancelled_turn_that_computes_is_undone() {
     assert!(said.contains(&"x,y".to_owned()), "{said:?}");
     // The prompt that was undone is not counted.
     assert!(said.contains(&"2".to_owned()), "{said:?}");
+    agents.verifies(&run_id);
+    agents.replays(&run_id);
+}
+
+/// Nobody knows whether it had its effect, and the agent is told that there is no response.
+#[tokio::test]
+async fn a_request_of_an_earlier_turn_is_given_up_with_a_turn_that_is_undone() {
+    let server = Server::start(|_, wire| {
+        wait_for_close(wire);
+        Ok(())
+    });
+    let home = Home::new(&[PROBE_AGENT]);
+    let net = server.net("/#POST");
+    home.write_manifest(
+        "probe-agent",
+        &format!("[component]\nworld = \"0.1\"\n[capabilities]\nrequest = [{net:?}]\n"),
+    );
+    let grant = format!("[skills.probe-agent]\ngrant = [{net:?}]");
+    let agents = Agents::of("probe-agent", home, &grant).with_short_grace();
+    let runner = agents.runner(Parts::default());
+    let mut live = agents.launch(&runner, &plain()).await;
+    live.turn(&format!("post {}", server.url("/"))).await;
+    let posted = || (!server.seen().is_empty()).then_some(());
+    eventually("a request", posted).await;
+    let generation = live.begin("spin").await;
+    live.session.cancel_turn(generation);
+    assert!(live.ready().await.undone);
+    let end = agents.payloads(&live.run_id, "http_result").remove(0);
+    assert_eq!(end["call_id"], "http#1.1");
+    live.turn("posted\necho on").await;
+    let run_id = live.run_id.clone();
+    live.finish("done").await.unwrap_err();
+    let said = agents.said(&run_id);
+    assert!(said[0].starts_with("error: "), "{said:?}");
+    assert_eq!(said[1], "on");
+    assert_eq!(server.seen().len(), 1);
     agents.verifies(&run_id);
     agents.replays(&run_id);
 }

@@ -38,28 +38,18 @@ impl Bench {
     /// The hostile server under the name `h`, with more keys in its section.
     fn hostile(how: &str, more: &str) -> Self {
         let home = Home::new(&[]);
-        let python = python();
-        let script = script("hostile.py");
-        let journal = home.path().join("journal");
-        let command = json!([python, script, how, journal]);
-        let config = format!("[mcp_servers.h]\ncommand = {command}\n{more}");
-        Self::of(home, &config)
+        let section = hostile(&home, how);
+        Self::of(home, &format!("{section}{more}"))
     }
 
     /// What the hostile server wrote down, without a line that it is about to write.
     fn journal(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.home.path().join("journal")).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(str::to_owned).collect()
+        journal(&self.home)
     }
 
     /// The process ids of all that were started.
     fn started(&self) -> Vec<i32> {
-        let journal = self.journal();
-        let ids = journal
-            .iter()
-            .filter_map(|line| line.strip_prefix("started "));
-        ids.map(|id| id.parse().unwrap()).collect()
+        started(&self.home)
     }
 
     /// Waits until the hostile server has read a message with that in it.
@@ -92,6 +82,28 @@ impl Bench {
     }
 }
 
+/// The section of the hostile server under the name `h`, which keeps a journal in this home.
+pub(crate) fn hostile(home: &Home, how: &str) -> String {
+    let journal = home.path().join("journal");
+    let command = json!([python(), script("hostile.py"), how, journal]);
+    format!("[mcp_servers.h]\ncommand = {command}\n")
+}
+
+fn journal(home: &Home) -> Vec<String> {
+    let text = fs::read_to_string(home.path().join("journal")).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(str::to_owned).collect()
+}
+
+/// The process ids of all hostile servers that were started in this home.
+pub(crate) fn started(home: &Home) -> Vec<i32> {
+    let journal = journal(home);
+    let ids = journal
+        .iter()
+        .filter_map(|line| line.strip_prefix("started "));
+    ids.map(|id| id.parse().unwrap()).collect()
+}
+
 /// The text of an answer of one block.
 #[track_caller]
 fn text(answer: &Value) -> &str {
@@ -110,7 +122,7 @@ fn reason(result: Result<Value, ToolError>) -> String {
 
 /// Waits until there is no such process.
 #[track_caller]
-fn wait_for_end(id: i32) {
+pub(crate) fn wait_for_end(id: i32) {
     let process = PathBuf::from(format!("/proc/{id}/stat"));
     eventually(&format!("the end of {id}"), || {
         let stat = fs::read_to_string(&process).unwrap_or_default();

@@ -41,6 +41,7 @@ async fn answers(skill: &ForeignSkill) -> (Value, Vec<String>) {
             operation: None,
             input: json!({ "do": "answers" }).to_string(),
             record_only: false,
+            workspace_dir: None,
         })
         .await;
     let output = called.unwrap_or_else(|failure| panic!("{failure:?}"));

@@ -42,6 +42,7 @@ async fn runs_as_operations(component: &Path) {
                 operation: Some(function.to_owned()),
                 input: input.to_string(),
                 record_only: false,
+                workspace_dir: None,
             })
             .await;
         let text = match called {

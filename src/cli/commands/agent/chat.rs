@@ -3,12 +3,14 @@
 //! Where the home has a daemon, that carries the agent out; otherwise this process does. Everything that an agent
 //! says is indented, so that it never looks like a line of ours.
 
+mod again;
 mod conversation;
 mod line;
 mod link;
 mod screen;
 mod typed;
 
+use self::again::Again;
 use self::conversation::Conversation;
 use self::link::Link;
 use crate::cli::args::ChatArgs;
@@ -21,14 +23,14 @@ pub(super) async fn chat(
     config: &Config,
     printer: Printer,
 ) -> anyhow::Result<Exit> {
-    let agent = args.agent.clone();
+    let again = Again::of(&args);
     let (link, opened) = Link::open(args, config).await?;
     let conversation = Conversation::begin(link.clone(), opened, printer)?;
     let left = conversation.talk().await;
     // However it ended, what goes on in this process has its end on record before the process goes.
     link.close().await;
     let left = left?;
-    if let Some(how) = left.taken_up_by(&agent, &link) {
+    if let Some(how) = left.taken_up_by(&again, &link) {
         printer.note(&how);
     }
     Ok(left.exit)

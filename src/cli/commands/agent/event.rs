@@ -118,6 +118,12 @@ impl AgentEvent {
     }
 }
 
+/// Whether a call is the one by which an agent asks which tools there are. It is on record as others are, calls no
+/// tool, and has the name of none.
+pub(super) fn is_listing(call_id: &str) -> bool {
+    call_id.starts_with("tools#")
+}
+
 /// A value on one line.
 pub(super) fn value(value: &Value) -> String {
     match value {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::streams::Watcher;
+use crate::tools::{hostile, started, wait_for_end};
 
 /// Takes a ledger up.
 fn taken_up(id: &str) -> Value {
@@ -133,4 +134,28 @@ fn a_launch_whose_client_goes_away_leaves_at_most_one_that_is_found() {
         let live = daemon.get(&path).json();
         assert_eq!(live["executions"].as_array().unwrap().len(), 1, "{live}");
     }
+}
+
+/// Also one that has servers which do not end by themselves; what it carried out can be taken up.
+#[test]
+fn a_worker_ends_with_its_daemon_and_leaves_nothing() {
+    let home = home("");
+    let server = hostile(&home, "stays");
+    home.configure(&format!(
+        "[capabilities]\ngrant = [\"tool:*\"]\n[runtime]\ndefault_backend = \"subprocess\"\n{server}"
+    ));
+    let mut daemon = Daemon::start(&home);
+    let id = ready(&daemon, &plain());
+    turn(&daemon, &id, "remember x\ntool h__echo {}");
+    daemon.signal(Signal::KILL);
+    assert_eq!(daemon.end(), None);
+    wait_for_end(started(&home)[0]);
+    let end = home.events_of(&ledger(&id), "run_completed").remove(0);
+    assert_eq!(end["payload"]["code"], "interrupted", "{end}");
+
+    let daemon = Daemon::start(&home);
+    assert_eq!(shown(&daemon, &id)["stop_reason"], "interrupted");
+    let second = ready(&daemon, &taken_up(&id));
+    turn(&daemon, &second, "recall");
+    assert!(said(&home, &id).contains(&"x".to_owned()));
 }

@@ -102,6 +102,70 @@ fn a_client_goes_on_where_it_was_or_is_told_why_not() {
 }
 
 #[test]
+fn a_client_is_sent_the_types_that_it_asks_for_and_the_end() {
+    let home = home("");
+    let daemon = Daemon::start(&home);
+    let id = ready(&daemon, &plain());
+    let mut watcher = watch(&daemon, &id, "?types=complete,message_chunk", &[]).unwrap();
+    turn(&daemon, &id, "echo a\nreason why\necho b");
+    let told = up_to(&mut watcher, "complete");
+    assert_eq!(names(&told), ["message_chunk", "message_chunk", "complete"]);
+    assert_eq!(ask(&daemon, &id, "stop", &json!(null)).status, 200);
+    assert_eq!(names(&watcher.rest()), ["stopped"]);
+    let seq = told[2].seq().unwrap();
+    for (query, expected) in [
+        (
+            "?types=boot_ready".to_owned(),
+            vec!["boot_ready", "stopped"],
+        ),
+        (format!("?types=running&after={seq}"), vec!["stopped"]),
+        ("?types=stopped".to_owned(), vec!["stopped"]),
+    ] {
+        let rest = watch(&daemon, &id, &query, &[]).unwrap().rest();
+        assert_eq!(names(&rest), expected, "{query}");
+    }
+    for query in ["?types=", "?types=run_started", "?types=ready,lagged"] {
+        let refused = watch(&daemon, &id, query, &[]).err().unwrap();
+        assert_eq!(refused.status, 400, "{query}");
+        assert_eq!(refused.problem(), "invalid_input", "{query}");
+    }
+}
+
+/// Nobody waits for a client, and nothing is kept for it.
+fn a_slow_client_is_told_and_gets_everything(backend: &str) {
+    const CHUNKS: usize = 30_000;
+    let home = home(&format!("[runtime]\ndefault_backend = {backend:?}\n"));
+    let daemon = Daemon::start(&home);
+    let id = ready(&daemon, &plain());
+    let path = format!("{EXECUTIONS}/{id}/events");
+    let mut slow = Watcher::slow(daemon.address, &path);
+    up_to(&mut slow, "boot_ready");
+    turn(&daemon, &id, &format!("chunks {CHUNKS}"));
+    assert_eq!(ask(&daemon, &id, "stop", &json!(null)).status, 200);
+    let frames = slow.rest();
+    let lagged: Vec<_> = frames
+        .iter()
+        .filter(|frame| frame.name == "lagged")
+        .collect();
+    assert!(!lagged.is_empty());
+    assert!(lagged[0].json()["lines"].as_u64().unwrap() > 1_000);
+    assert_eq!(lagged[0].seq(), None);
+    let chunks = frames.iter().filter(|frame| frame.name == "message_chunk");
+    assert_eq!(chunks.count(), CHUNKS);
+    assert_eq!(frames.last().unwrap().name, "stopped");
+}
+
+#[test]
+fn a_slow_client_of_an_execution_in_the_daemon_is_told_and_gets_everything() {
+    a_slow_client_is_told_and_gets_everything("in-process");
+}
+
+#[test]
+fn a_slow_client_of_an_execution_in_a_worker_is_told_and_gets_everything() {
+    a_slow_client_is_told_and_gets_everything("subprocess");
+}
+
+#[test]
 fn a_ticket_opens_the_stream_of_an_execution() {
     let home = home("[serve]\ntoken_file = \"token\"\n");
     std::fs::write(home.path().join("token"), "0123456789abcdef\n").unwrap();

@@ -150,6 +150,29 @@ fn whoever_waits_for_a_turn_and_goes_away_takes_it_along() {
     assert_eq!(ends().len(), 2);
 }
 
+/// What an agent is given to come to an end is longer here than what a request may take.
+#[test]
+fn who_ends_a_turn_or_an_execution_is_answered_however_long_the_grace_is() {
+    let home = home("[serve]\nrequest_timeout_ms = 200\n[runtime]\ngrace_ms = 600");
+    let daemon = Daemon::start(&home);
+    let launched = json!({ "agent_profile_id": "probe-agent", "metadata": { "finish": "spin" } });
+    for end in ["stop", "DELETE"] {
+        let id = ready(&daemon, &launched);
+        let answer = ask(&daemon, &id, "prompt", &json!({ "prompt": "spin" }));
+        assert_eq!(answer.status, 202, "{answer:?}");
+        until(&daemon, &id, "running");
+        let cancelled = ask(&daemon, &id, "cancel", &json!(null));
+        assert_eq!(cancelled.status, 200, "{cancelled:?}");
+        assert_eq!(cancelled.json()["turn"]["undone"], true);
+        let stopped = match end {
+            "stop" => ask(&daemon, &id, end, &json!(null)),
+            _ => daemon.request(end, &format!("{EXECUTIONS}/{id}"), &[], None),
+        };
+        assert_eq!(stopped.status, 200, "{stopped:?}");
+        assert_eq!(stopped.json()["status"], "stopped");
+    }
+}
+
 #[test]
 fn a_turn_goes_on_when_the_time_to_wait_for_it_is_over() {
     let home = home("");

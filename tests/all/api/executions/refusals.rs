@@ -61,6 +61,35 @@ fn what_cannot_be_launched_is_refused_and_leaves_nothing() {
     assert_eq!(page, json!({ "executions": [] }));
 }
 
+/// The operator chose how far executions are kept from the daemon, and clients choose no less.
+#[test]
+fn a_client_names_no_backend_that_isolates_less_than_the_configured_one() {
+    let home = home("[runtime]\ndefault_backend = \"subprocess\"\n");
+    let daemon = Daemon::start(&home);
+    for body in [
+        with("executor_id", json!("in-process")),
+        request(json!({ "executor_id": "in-process" })),
+    ] {
+        let answer = daemon.post(EXECUTIONS, &body);
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (403, "denied"),
+            "{answer:?}"
+        );
+        let hint = answer.json()["hint"].as_str().unwrap().to_owned();
+        assert!(hint.contains("runtime.default_backend"), "{hint}");
+    }
+    assert_eq!(home.run_ids(), Vec::<String>::new());
+    let id = ready(&daemon, &with("executor_id", json!("subprocess")));
+    assert_eq!(shown(&daemon, &id)["executor_id"], "subprocess");
+    drop(daemon);
+
+    home.configure("");
+    let daemon = Daemon::start(&home);
+    let id = ready(&daemon, &with("executor_id", json!("subprocess")));
+    assert_eq!(shown(&daemon, &id)["executor_id"], "subprocess");
+}
+
 /// Which of the two a component is, is known when it is loaded, and by then its execution is on record.
 #[test]
 fn a_skill_that_is_no_agent_fails_at_once() {

@@ -51,14 +51,23 @@ fn a_folder_of_the_machine_is_below_one_that_was_opened_for_that_and_is_never_to
         body["workspace"] = json!({ "path": path, "repository_id": "r-1" });
         body
     };
-    for path in [outside.path().to_owned(), opened_path.join("link")] {
+    let file = outside.path().join("file");
+    fs::write(&file, "").unwrap();
+    for path in [
+        outside.path().to_owned(),
+        opened_path.join("link"),
+        file,
+        outside.path().join("none"),
+    ] {
         let answer = daemon.post(EXECUTIONS, &of(&path));
         assert_eq!(
             (answer.status, answer.problem().as_str()),
             (400, "invalid_input")
         );
+        // The same, whatever there is: a client does not find out what the machine has.
         let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains("runtime.workspaces"), "{detail}");
+        let told = format!("workspace path {path:?} is no folder below one of runtime.workspaces");
+        assert_eq!(detail, told);
     }
     let id = ready(&daemon, &of(&inside));
     let ended = turn(&daemon, &id, "write /workspace/note.txt hello");

@@ -109,10 +109,7 @@ fn whoever_falls_behind_is_told_and_reads_the_rest_from_the_file() {
     let surface = Surface::new("");
     let recorder = surface.begin("quick");
     let path = format!("/api/agent/runs/{}/events", recorder.run_id());
-    let slow = ask(surface.address, &path, &[], Some(64 * 1024));
-    let mut slow = BufReader::new(slow);
-    assert_eq!(Answer::read_head(&mut slow).status, 200);
-    let mut slow = Watcher::of(slow);
+    let mut slow = Watcher::slow(surface.address, &path);
     assert_eq!(slow.next_event().unwrap().seq(), Some(1));
     let mut quick = surface.watch(recorder.run_id(), "?after=1");
     // More than a ring holds, while somebody reads all of it.

@@ -29,6 +29,8 @@ mod browser;
 mod one;
 mod tickets;
 
+/// What a slow client has room for.
+const SLOW_BYTES: usize = 64 * 1024;
 /// How long a client waits before a test gives up.
 const READ_MAX: Duration = Duration::from_secs(60);
 
@@ -51,12 +53,12 @@ impl Surface {
         let settings = config.serve.clone();
         let host = Skillrun::builder(config).build().unwrap();
         let api = Api::new(ApiOptions {
+            mcp: None,
             host: host.clone(),
             settings,
             token: None,
             local_token: None,
             traces: None,
-            mcp: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -167,6 +169,14 @@ impl Watcher {
         assert_eq!(head.header("content-type"), Some("text/event-stream"));
         assert_eq!(head.header("cache-control"), Some("no-store"));
         Ok(Self::of(stream))
+    }
+
+    /// A client with so little room that it soon is behind when it does not read.
+    pub(super) fn slow(address: SocketAddr, path: &str) -> Self {
+        let stream = ask(address, path, &[], Some(SLOW_BYTES));
+        let mut stream = BufReader::new(stream);
+        assert_eq!(Answer::read_head(&mut stream).status, 200);
+        Self::of(stream)
     }
 
     /// A client that has read the head of the answer.

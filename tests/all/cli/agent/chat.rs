@@ -1,12 +1,17 @@
 //! Chats of programs: prompts on standard input, the answers on standard output.
 
+use std::io::Write as _;
+use std::process::Stdio;
+
+use rustix::process::Signal;
 use serde_json::json;
 use skillrun_test_artifacts::CHAT;
 
 use super::{home, ledger, lines};
 use crate::api::Daemon;
-use crate::harness::{Home, Ran};
-use crate::http::server::{Server, Wire};
+use crate::cli::terminal::read_until;
+use crate::harness::{Home, Ran, Running};
+use crate::http::server::{Server, Wire, wait_for_close};
 
 fn chat(home: &Home, words: &[&str], prompts: &str) -> Ran {
     let words = [&["agent", "chat"], words].concat();
@@ -184,13 +189,41 @@ fn with_a_daemon_that_carries_the_agent_out_and_keeps_it() {
     assert!(ran.stderr.contains("is not live"), "{ran:?}");
 }
 
+#[test]
+fn the_flags_that_a_chat_had_are_in_what_it_says_to_go_on_with() {
+    let home = home("");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let words = ["probe-agent", "--workspace", path, "--grant", "env:A"];
+    let ran = chat(&home, &words, "echo a\n");
+    let run_id = prior(&ran);
+    let command = format!(
+        "to go on: skillrun agent chat probe-agent --prior-session {run_id} --workspace {path} --grant env:A\n"
+    );
+    assert!(ran.stderr.ends_with(&command), "{ran:?}");
+}
+
+#[test]
+fn a_question_of_which_tools_there_are_is_not_shown_as_a_call_of_one() {
+    let home = home("");
+    let words = ["probe-agent", "--grant", "tool:skillrun__update_plan"];
+    let ran = chat(&home, &words, "tools\n");
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let calls = home.events_of(&prior(&ran), "tool_call");
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    let is_call = |line: &str| line.starts_with("tool: ") || line.starts_with("  ->");
+    assert!(!ran.stderr.lines().any(is_call), "{ran:?}");
+}
+
+/// A piece of an answer, as a model server streams it.
+fn piece(text: &str) -> String {
+    format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
+}
+
 /// An answer in two pieces, as a model server streams it.
 fn answer(wire: &mut dyn Wire) -> std::io::Result<()> {
-    let piece = |text: &str| {
-        format!(
-            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
-        )
-    };
     let body = format!(
         "{}{}data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\ndata: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":5}}}}\n\ndata: [DONE]\n\n",
         piece("Good "),
@@ -203,14 +236,90 @@ fn answer(wire: &mut dyn Wire) -> std::io::Result<()> {
     )
 }
 
-#[test]
-fn the_agent_chat_talks_with_a_model_and_remembers_what_was_said() {
+/// A home with the agent `chat` and its model.
+fn home_with_model(server: &Server) -> Home {
     let home = Home::new(&[CHAT]);
-    let server = Server::start(|_, wire| answer(wire));
     home.configure(&format!(
         "[capabilities]\ngrant = [\"llm:local/*\"]\n[model_providers.local]\napi = \"openai\"\nurl = \"{}\"\n[model_aliases]\ndefault = \"local/small\"\n",
         server.url("/v1")
     ));
+    home
+}
+
+/// A model server whose answer to `Hello` breaks off after a piece, and no other does.
+fn server_that_breaks_off() -> Server {
+    Server::start(|seen, wire| {
+        let body = String::from_utf8_lossy(&seen.body);
+        if body.contains("And now?") {
+            return answer(wire);
+        }
+        let head =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+        write!(wire, "{head}{}", piece("Good "))?;
+        wire.flush()?;
+        wait_for_close(wire);
+        Ok(())
+    })
+}
+
+/// A chat whose process is killed while the agent speaks; its ledger.
+fn killed_in_mid_answer(home: &Home) -> String {
+    let mut command = home.command(&["agent", "chat", "chat"]);
+    let mut chat = Running::of(command.stdin(Stdio::piped()));
+    let mut keys = chat.child().stdin.take().unwrap();
+    keys.write_all(b"Hello\n").unwrap();
+    read_until(&mut chat, "Good ");
+    chat.signal(Signal::KILL);
+    chat.end();
+    home.run_ids().pop().unwrap()
+}
+
+#[test]
+fn a_chat_whose_answer_broke_off_goes_on_where_it_was() {
+    let server = server_that_breaks_off();
+    let home = home_with_model(&server);
+    let run_id = killed_in_mid_answer(&home);
+    let ran = chat(&home, &["chat", "--prior-session", &run_id], "And now?\n");
+    // The turn that was cut off ends with an error, and nobody is asked again.
+    assert_eq!(
+        (ran.exit, ran.stdout.as_str()),
+        (Some(1), "Good day.\n"),
+        "{ran:?}"
+    );
+    let asked = server.seen();
+    assert_eq!(asked.len(), 2);
+    let last = String::from_utf8(asked[1].body.clone()).unwrap();
+    for said in ["Hello", "Good ", "And now?"] {
+        assert!(last.contains(said), "{said}: {last}");
+    }
+}
+
+#[test]
+fn one_whose_answer_broke_off_is_launched_again() {
+    let server = server_that_breaks_off();
+    let home = home_with_model(&server);
+    let run_id = killed_in_mid_answer(&home);
+    let _daemon = Daemon::start(&home);
+    let words = ["agent", "launch", "chat", "--wait"];
+    let prior = ["--prior-session", &run_id];
+    let ran = home.skillrun(&[&words[..], &prior].concat());
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let id = ran.stdout.trim_end().to_owned();
+    let ran = home.skillrun(&["agent", "prompt", &id, "And now?"]);
+    assert_eq!(
+        (ran.exit, ran.stdout.as_str()),
+        (Some(0), "Good day.\n"),
+        "{ran:?}"
+    );
+    let ran = home.skillrun(&["agent", "launch", "chat", "--retry-ambiguous"]);
+    assert_eq!(ran.exit, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("--prior-session"), "{ran:?}");
+}
+
+#[test]
+fn the_agent_chat_talks_with_a_model_and_remembers_what_was_said() {
+    let server = Server::start(|_, wire| answer(wire));
+    let home = home_with_model(&server);
     let ran = chat(&home, &["chat"], "Hello\nAnd now?\n");
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),

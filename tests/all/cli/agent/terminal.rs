@@ -60,7 +60,7 @@ fn a_person_talks_answers_looks_and_leaves() {
     assert!(shown.contains("the agent asks: Delete it?"), "{shown:?}");
     assert!(shown.contains("2) deny - Deny"), "{shown:?}");
     keys.write_all(b"perhaps\n").unwrap();
-    read_until(&mut terminal, "please answer");
+    read_until(&mut terminal, "of a choice, or n\r\n> ");
     keys.write_all(b"2 not now\n").unwrap();
     read_until(&mut terminal, "\n  deny\r\n> ");
     keys.write_all(b"\x04").unwrap();

@@ -1,6 +1,5 @@
 use serde_json::json;
-use skillrun::runtime::modes::CHILDREN_MAX;
-use skillrun::runtime::{ExecutionStatus, Runtime as _};
+use skillrun::runtime::{CHILDREN_MAX, ExecutionStatus, Runtime as _};
 
 use super::house::{EVERYTHING, House};
 

@@ -6,7 +6,7 @@ use skillrun::config::Config;
 use skillrun::id::RunId;
 use skillrun::ledger::{ApprovalDecision, ApprovalSource};
 use skillrun::runner::TurnEnd;
-use skillrun::runtime::{ExecutionStatus, LaunchSpec, Runtime as _, RuntimeError};
+use skillrun::runtime::{ExecutionStatus, LaunchSpec, Runtime as _, RuntimeError, WorkerProgram};
 use skillrun_test_artifacts::{GREET, PROBE, PROBE_AGENT};
 use tokio::task::JoinHandle;
 
@@ -55,6 +55,13 @@ impl House {
     pub(super) fn process(&self) -> Skillrun {
         let config = Config::load(self.home.path()).unwrap();
         let built = Skillrun::builder(config).watch_skills().build();
+        built.unwrap()
+    }
+
+    /// The same, with processes of this program for executions that ask for one.
+    pub(super) fn process_with_worker(&self, worker: WorkerProgram) -> Skillrun {
+        let config = Config::load(self.home.path()).unwrap();
+        let built = Skillrun::builder(config).worker(worker).build();
         built.unwrap()
     }
 

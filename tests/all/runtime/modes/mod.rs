@@ -1,6 +1,7 @@
 //! The tools that agents have in each mode, called by a real agent.
 
 mod agents;
+mod asked;
 mod conversation;
 mod cut_off;
 mod documents;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use tokio::task::JoinSet;
 
-use super::super::event::{Told as What, exit_of, outcome, steps, value};
+use super::super::event::{Told as What, exit_of, is_listing, outcome, steps, value};
+use super::again::Again;
 use super::line::{self, HELP, Line};
 use super::link::{Events, Link, Opened, Told};
 use super::screen::Screen;
@@ -39,6 +40,10 @@ enum After {
     Live,
     /// It was stopped, and can be taken up.
     Stopped,
+    /// It ended where a call had no answer on record, and can be taken up if such calls may be made again.
+    Ambiguous,
+    /// Whether it is live is not known: nothing more is heard of it.
+    Lost,
     /// Nothing: it has completed, or failed.
     Over,
 }
@@ -52,21 +57,21 @@ pub(super) struct Left {
 
 impl Left {
     /// How it is taken up again, for whoever sits at the terminal.
-    pub(super) fn taken_up_by(&self, agent: &str, link: &Link) -> Option<String> {
+    pub(super) fn taken_up_by(&self, again: &Again, link: &Link) -> Option<String> {
         let id = &self.id;
-        let agent = match agent.parse::<ExecutionId>() {
-            Ok(_) => "SKILL".to_owned(),
-            Err(_) => shown(agent),
-        };
+        let command = again.command(id.run_id());
         match self.after {
             After::Over => None,
             After::Live if !link.is_here() => Some(format!(
                 "it goes on in the daemon: skillrun agent chat {id} talks with it, skillrun agent stop {id} ends it"
             )),
-            After::Live | After::Stopped => Some(format!(
-                "to go on: skillrun agent chat {agent} --prior-session {}",
-                id.run_id()
+            After::Lost if !link.is_here() => Some(format!(
+                "skillrun agent show {id} says whether it goes on; if it does not: {command}"
             )),
+            After::Ambiguous => Some(format!(
+                "to go on, though such calls may do their work twice: {command} --retry-ambiguous"
+            )),
+            After::Live | After::Lost | After::Stopped => Some(format!("to go on: {command}")),
         }
     }
 }
@@ -95,6 +100,8 @@ pub(super) struct Conversation {
     /// Since Ctrl-C was last pressed.
     interrupted: Option<Stopwatch>,
     exit: Exit,
+    /// The error that was last said.
+    error: String,
     /// What was asked of the execution and goes on.
     work: JoinSet<anyhow::Result<()>>,
     clock: Clock,
@@ -131,6 +138,7 @@ impl Conversation {
                 plan: Vec::new(),
                 interrupted: None,
                 exit: Exit::Ok,
+                error: String::new(),
                 work: JoinSet::new(),
                 clock: Clock::system(),
             },
@@ -143,6 +151,12 @@ impl Conversation {
             id: self.id.clone(),
             after,
         })
+    }
+
+    /// Nothing more comes.
+    fn lost(&mut self, why: &str) -> anyhow::Result<Next> {
+        self.screen.say("error: ", why)?;
+        Ok(self.left(Exit::Failed, After::Lost))
     }
 
     fn is_idle(&self) -> bool {
@@ -179,6 +193,7 @@ impl Conversation {
                     false => "please answer with the id or the number of a choice, or n",
                 };
                 self.screen.say("", expected)?;
+                self.screen.mark()?;
                 return Ok(Next::Talk);
             };
             let decided = self
@@ -263,11 +278,8 @@ impl Conversation {
         match told.event.told {
             What::BootReady => {
                 self.is_ready = true;
-                if self.is_attended {
-                    let said = match generation {
-                        0 => format!("{}, /help shows what can be typed", self.id),
-                        some => format!("{}, after {some} prompts", self.id),
-                    };
+                if generation == 0 && self.is_attended {
+                    let said = format!("{}, /help shows what can be typed", self.id);
                     self.screen.whisper("", &said)?;
                 }
             }
@@ -282,6 +294,51 @@ impl Conversation {
                 self.plan = entries;
                 self.show_plan()?;
             }
+            told @ (What::ToolCall { .. }
+            | What::ToolUpdate { .. }
+            | What::ModeChanged { .. }
+            | What::ToolsChanged { .. }) => self.show_tools(told)?,
+            What::PermissionRequest {
+                permission_id,
+                title,
+                options,
+                details,
+            } => self.ask(permission_id, &title, options, details.as_ref())?,
+            What::PermissionAnswered { permission_id, .. }
+            | What::PermissionCancelled { permission_id } => self.answered(&permission_id)?,
+            What::Complete {
+                stop_reason,
+                error,
+                undone,
+                ..
+            } => self.turn_ended(stop_reason, error.as_deref(), undone)?,
+            What::Error { message } => {
+                self.screen.say("error: ", &message)?;
+                self.error = message;
+            }
+            What::Stopped {
+                status,
+                code,
+                reason,
+                message,
+            } => return self.ended(status, &code, reason.or(message)),
+            // The turn that it was cut off in may go on before it waits for a prompt.
+            What::SessionStatus { .. } if generation > 0 && self.is_attended => {
+                let said = format!("{}, taken up after {generation} prompts", self.id);
+                self.screen.whisper("", &said)?;
+            }
+            What::SessionStatus { .. } | What::ContextWindow { .. } | What::Other => {}
+        }
+        self.go_on()?;
+        Ok(Next::Talk)
+    }
+
+    /// Which tools the agent has, and what it does with them.
+    fn show_tools(&mut self, told: What) -> anyhow::Result<()> {
+        match told {
+            // To ask which tools there are is no news.
+            What::ToolCall { ref call_id, .. } | What::ToolUpdate { ref call_id, .. }
+                if is_listing(call_id) => {}
             What::ToolCall {
                 name, arguments, ..
             } => {
@@ -297,33 +354,17 @@ impl Conversation {
                 let said = outcome(output.as_ref(), is_error, error.as_ref());
                 self.screen.whisper("  ->  ", &said)?;
             }
-            What::PermissionRequest {
-                permission_id,
-                title,
-                options,
-                details,
-            } => self.ask(permission_id, &title, options, details.as_ref())?,
-            What::PermissionAnswered { permission_id, .. }
-            | What::PermissionCancelled { permission_id } => self.answered(&permission_id)?,
             What::ModeChanged { mcp_mode } => self.screen.whisper("mode: ", &mcp_mode)?,
-            What::ToolsChanged { tools } => self.screen.whisper("tools: ", &tools.join(", "))?,
-            What::Complete {
-                stop_reason,
-                error,
-                undone,
-                ..
-            } => self.turn_ended(stop_reason, error.as_deref(), undone)?,
-            What::Error { message } => self.screen.say("error: ", &message)?,
-            What::Stopped {
-                status,
-                code,
-                reason,
-                message,
-            } => return self.ended(status, &code, reason.or(message)),
-            What::SessionStatus { .. } | What::ContextWindow { .. } | What::Other => {}
+            What::ToolsChanged { tools } => {
+                let said = match tools.is_empty() {
+                    true => "none".to_owned(),
+                    false => tools.join(", "),
+                };
+                self.screen.whisper("tools: ", &said)?;
+            }
+            _ => {}
         }
-        self.go_on()?;
-        Ok(Next::Talk)
+        Ok(())
     }
 
     fn turn_ended(
@@ -366,7 +407,13 @@ impl Conversation {
         }
         if !self.is_attended {
             let run_id = self.id.run_id();
-            let said = format!("skillrun runs approve {run_id} --decision approve|reject");
+            let option = match options.is_empty() {
+                true => "",
+                false => " --option ID",
+            };
+            let said = format!(
+                "skillrun runs approve {run_id} --decision approve{option}, or --decision reject"
+            );
             return self.screen.say("   waiting for: ", &said);
         }
         let how = match options.is_empty() {
@@ -396,6 +443,8 @@ impl Conversation {
         code: &str,
         why: Option<String>,
     ) -> anyhow::Result<Next> {
+        // It need not be said twice.
+        let why = why.filter(|why| *why != self.error);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let said = format!("{status}, {}{why}", shown(code));
         let parsed = serde_json::from_value::<OutcomeCode>(code.into());
@@ -411,8 +460,9 @@ impl Conversation {
                 self.exit
             }
         };
-        let after = match status {
-            ExecutionStatus::Stopped => After::Stopped,
+        let after = match (status, code) {
+            (ExecutionStatus::Stopped, _) => After::Stopped,
+            (_, OutcomeCode::AmbiguousCall) => After::Ambiguous,
             _ => After::Over,
         };
         Ok(self.left(exit, after))
@@ -437,12 +487,10 @@ impl Running {
             let conversation = &mut self.conversation;
             let takes_lines = conversation.is_attended || conversation.is_idle();
             let next = tokio::select! {
-                told = self.events.next() => match told? {
-                    Some(told) => conversation.take_event(told)?,
-                    None => {
-                        conversation.screen.say("error: ", "nothing more is heard of the agent")?;
-                        conversation.left(Exit::Failed, After::Live)
-                    }
+                told = self.events.next() => match told {
+                    Ok(Some(told)) => conversation.take_event(told)?,
+                    Ok(None) => conversation.lost("nothing more is heard of the agent")?,
+                    Err(error) => conversation.lost(&chain(error.as_ref()))?,
                 },
                 line = next_line(&mut self.typed), if takes_lines => match line {
                     Some(line) => conversation.take_line(&line)?,

@@ -143,7 +143,7 @@ impl Link {
                 .mode
                 .map(|mode| mode.mode().to_string())
                 .unwrap_or_default(),
-            metadata: metadata(args.model),
+            metadata: metadata(args.model, args.retry_ambiguous),
             grants: args.grant,
             ..LaunchSpec::default()
         };
@@ -210,7 +210,7 @@ impl Link {
             mode: args.mode,
             backend: None,
             workspace: args.workspace,
-            metadata: metadata(args.model),
+            metadata: metadata(args.model, args.retry_ambiguous),
         };
         let launched = remote::launched(plan, &daemon).await?;
         let events = remote::events(&launched.id, "", &daemon).await?;
@@ -313,8 +313,12 @@ impl Link {
     }
 }
 
-fn metadata(model: Option<String>) -> Metadata {
+fn metadata(model: Option<String>, retry_ambiguous: bool) -> Metadata {
     let mut metadata = Map::new();
+    if retry_ambiguous {
+        let request = json!({ "retry_ambiguous": true });
+        metadata.insert("launch_request".to_owned(), request);
+    }
     if let Some(model) = model {
         metadata.insert("model".to_owned(), json!(model));
     }

@@ -128,10 +128,13 @@ impl Screen {
         Ok(())
     }
 
-    /// A line was typed, which ended the one that asked for it.
+    /// A line was typed, which ended the one that asked for it, or the one of the agent's that it was typed into.
     pub(super) fn typed(&mut self) {
-        if self.open == Open::Mark {
-            self.open = Open::Nothing;
+        match self.open {
+            Open::Mark => self.open = Open::Nothing,
+            Open::Answer if self.is_shown => self.flow = Flow::default(),
+            Open::Reasoning => self.flow = Flow::default(),
+            Open::Answer | Open::Nothing => {}
         }
     }
 
@@ -148,41 +151,74 @@ impl Screen {
 struct Flow {
     /// Columns that are taken of the line.
     column: usize,
+    /// Whether the line may be broken where it is now.
+    is_after_gap: bool,
 }
 
 impl Flow {
     fn lay_out(&mut self, piece: &str, width: usize) -> String {
         let width = width.max(INDENT + COLUMNS_PER_CHAR_MAX);
         let mut out = String::with_capacity(piece.len());
-        for character in piece.chars() {
-            if character == '\n' {
-                out.push('\n');
-                self.column = 0;
-                continue;
+        for word in piece.split_inclusive(is_gap) {
+            // A word that has no room here and has it on the next line goes there as a whole.
+            let columns: usize = word.trim_end_matches(is_gap).chars().map(columns).sum();
+            let has_room = self.column.saturating_add(columns) <= width;
+            if self.is_after_gap && !has_room && columns <= width - INDENT {
+                self.break_line(&mut out);
             }
-            let columns = match character {
-                '\t' => 8,
-                character if character.is_ascii() => 1,
-                _ => COLUMNS_PER_CHAR_MAX,
-            };
-            if self.column > INDENT && self.column.saturating_add(columns) > width {
-                out.push('\n');
-                self.column = 0;
+            for character in word.chars() {
+                self.put(character, width, &mut out);
             }
-            if self.column == 0 {
-                out.extend(std::iter::repeat_n(' ', INDENT));
-                self.column = INDENT;
-            }
-            out.push(character);
-            self.column += columns;
         }
         out
+    }
+
+    fn put(&mut self, character: char, width: usize, out: &mut String) {
+        if character == '\n' {
+            return self.break_line(out);
+        }
+        let columns = columns(character);
+        if self.column > INDENT && self.column.saturating_add(columns) > width {
+            self.break_line(out);
+            if character == ' ' {
+                // The end of the line says as much.
+                self.is_after_gap = true;
+                return;
+            }
+        }
+        if self.column == 0 {
+            out.extend(std::iter::repeat_n(' ', INDENT));
+            self.column = INDENT;
+        }
+        out.push(character);
+        self.column += columns;
+        self.is_after_gap = is_gap(character);
+    }
+
+    fn break_line(&mut self, out: &mut String) {
+        out.push('\n');
+        *self = Self::default();
+    }
+}
+
+/// Whether a line may be broken behind it.
+fn is_gap(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n')
+}
+
+/// How many columns a character takes at most.
+fn columns(character: char) -> usize {
+    match character {
+        '\t' => 8,
+        character if character.is_ascii() => 1,
+        _ => COLUMNS_PER_CHAR_MAX,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Flow;
+    use super::{Flow, Open, Screen};
+    use crate::cli::printer::Printer;
 
     #[test]
     fn nothing_of_the_agents_begins_where_a_line_of_ours_does() {
@@ -194,5 +230,36 @@ mod tests {
         assert_eq!(out, "  abcd\n  ef\n  > g\n\n  h");
         assert_eq!(Flow::default().lay_out("éé\t", 0), "  é\n  é\n  \t");
         assert_eq!(Flow::default().lay_out("abc", usize::MAX), "  abc");
+    }
+
+    #[test]
+    fn what_comes_after_a_typed_line_is_indented_anew() {
+        for open in [Open::Answer, Open::Reasoning] {
+            let mut screen = Screen::new(Printer::new(false));
+            screen.is_shown = true;
+            screen.open = open;
+            screen.flow.lay_out("It rai", 80);
+            screen.typed();
+            assert_eq!(screen.flow.lay_out("> ns", 80), "  > ns");
+        }
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words_where_that_helps() {
+        for (pieces, expected) in [
+            (&["one two three"][..], "  one two \n  three"),
+            (&["one ", "two ", "three"], "  one two \n  three"),
+            // The gap that has no room is the break.
+            (&["one four"], "  one four"),
+            (&["one two34 five"], "  one \n  two34 \n  five"),
+            (&["abcdefgh ij"], "  abcdefgh\n  ij"),
+            // What has no room on a line of its own is broken anywhere.
+            (&["a bcdefghijkl"], "  a bcdefg\n  hijkl"),
+            (&["a\tbc"], "  a\n  \t\n  bc"),
+        ] {
+            let mut flow = Flow::default();
+            let out: String = pieces.iter().map(|piece| flow.lay_out(piece, 10)).collect();
+            assert_eq!(out, expected);
+        }
     }
 }

@@ -81,6 +81,22 @@ fn absolute(folder: &std::path::Path) -> anyhow::Result<String> {
     text.context("the folder's path is no UTF-8")
 }
 
+/// Puts a field into the launch request that metadata hold.
+///
+/// # Errors
+/// They hold one that is no object.
+fn requested(metadata: &mut Map<String, Value>, key: &str, value: Value) -> anyhow::Result<()> {
+    let request = metadata
+        .entry("launch_request")
+        .or_insert_with(|| json!({}));
+    let Value::Object(request) = request else {
+        let refused = "--metadata has a launch_request that is no object";
+        return Err(Refused::usage(refused).into());
+    };
+    request.insert(key.to_owned(), value);
+    Ok(())
+}
+
 pub(super) async fn launch(
     args: LaunchArgs,
     daemon: &DaemonRecord,
@@ -98,14 +114,10 @@ pub(super) async fn launch(
         None => Map::new(),
     };
     if let Some(session) = &args.session {
-        let request = metadata
-            .entry("launch_request")
-            .or_insert_with(|| json!({}));
-        let Value::Object(request) = request else {
-            let refused = "--metadata has a launch_request that is no object";
-            return Err(Refused::usage(refused).into());
-        };
-        request.insert("session_id".to_owned(), json!(session));
+        requested(&mut metadata, "session_id", json!(session))?;
+    }
+    if args.retry_ambiguous {
+        requested(&mut metadata, "retry_ambiguous", json!(true))?;
     }
     let is_prompted = !prompt.is_empty();
     let plan = LaunchPlan {

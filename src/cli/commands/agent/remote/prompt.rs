@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::{EXECUTIONS, send_prompt, told};
 use crate::call::TurnStop;
 use crate::cli::args::PromptArgs;
-use crate::cli::commands::agent::event::{AgentEvent, Told, exit_of, outcome, steps, value};
+use crate::cli::commands::agent::event::{
+    AgentEvent, Told, exit_of, is_listing, outcome, steps, value,
+};
 use crate::cli::daemon::{Answer, DaemonRecord, EventStream};
 use crate::cli::display::{message, shown, text};
 use crate::cli::exit::{Exit, Refused};
@@ -161,6 +163,8 @@ impl Turn {
                     self.printer.piece(&text(&chunk))?;
                 }
             }
+            Told::ToolCall { ref call_id, .. } | Told::ToolUpdate { ref call_id, .. }
+                if is_listing(call_id) => {}
             Told::ToolCall {
                 name, arguments, ..
             } => self.note("tool: ", &format!("{} {}", shown(&name), value(&arguments))),
