@@ -3,5 +3,6 @@
 mod conformance;
 pub(crate) mod fixtures;
 mod messages;
+mod requests;
 mod suite;
 mod wire;
