@@ -257,6 +257,11 @@ impl Mcp {
             let followed = followed.map_err(|error| internal(&error))?;
             let uri = uri.to_owned();
             return Ok(Some(Box::pin(async move {
+                // A stream is accepted before it is looked what there is: what changed in between is told of so.
+                let is_late = matches!(line, Line::Stream(_));
+                if is_late && line.updated(&uri).await.is_err() {
+                    return;
+                }
                 let told = followed.tell(&line, &uri).await;
                 if let Err(error) = told {
                     tracing::warn!(uri, %error, "a client is told no more of a run");

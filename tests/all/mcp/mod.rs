@@ -1,8 +1,13 @@
 //! The MCP server, as clients that others made meet it.
 
+mod changes;
 mod conformance;
 pub(crate) mod fixtures;
 mod messages;
+mod peer;
+mod prompts;
 mod requests;
+mod resources;
+mod skill_folders;
 mod suite;
 mod wire;
