@@ -46,7 +46,6 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
         token: None,
         local_token: None,
         traces: None,
-        mcp: None,
     });
     // Heard from now on: whoever reads the address may interrupt at once, and that has to end it in order.
     let mut interrupts = signal(SignalKind::interrupt())?;

@@ -247,6 +247,26 @@ pub(super) fn of_old() -> Vec<Row> {
     ]
 }
 
+/// What clients of the revision without sessions can not ask any more.
+fn removed() -> Vec<Row> {
+    vec![
+        Row::refused("ping", json!({}), -32601),
+        Row::refused("initialize", json!({}), -32601),
+        Row::refused("logging/setLevel", json!({ "level": "info" }), -32601),
+        Row::refused(
+            "resources/subscribe",
+            json!({ "uri": "test://watched-resource" }),
+            -32601,
+        ),
+        Row::refused(
+            "resources/unsubscribe",
+            json!({ "uri": "test://watched-resource" }),
+            -32601,
+        ),
+        Row::refused("tasks/list", json!({}), -32601),
+    ]
+}
+
 /// What clients of the revision without sessions can ask.
 pub(super) fn of_new() -> Vec<Row> {
     let accepted = |content: Value| json!({ "action": "accept", "content": content });
@@ -267,7 +287,7 @@ pub(super) fn of_new() -> Vec<Row> {
         "io.modelcontextprotocol/protocolVersion": NEW,
         "io.modelcontextprotocol/clientCapabilities": {},
     }});
-    vec![
+    let rows = vec![
         Row::new(
             "server/discover",
             json!({}),
@@ -305,21 +325,8 @@ pub(super) fn of_new() -> Vec<Row> {
             "/error/data/requiredCapabilities",
             json!({ "sampling": {} }),
         ),
-        Row::refused("ping", json!({}), -32601),
-        Row::refused("initialize", json!({}), -32601),
-        Row::refused("logging/setLevel", json!({ "level": "info" }), -32601),
-        Row::refused(
-            "resources/subscribe",
-            json!({ "uri": "test://watched-resource" }),
-            -32601,
-        ),
-        Row::refused(
-            "resources/unsubscribe",
-            json!({ "uri": "test://watched-resource" }),
-            -32601,
-        ),
-        Row::refused("tasks/list", json!({}), -32601),
-    ]
+    ];
+    rows.into_iter().chain(removed()).collect()
 }
 
 /// What the client says of itself with each request where there are no sessions.
