@@ -40,7 +40,6 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
     println!("{} runs closed, {} go on", closed.len(), recovered.len());
 
     let api = Api::new(ApiOptions {
-        mcp: None,
         host: host.clone(),
         settings,
         token: None,
