@@ -40,6 +40,7 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
     println!("{} runs closed, {} go on", closed.len(), recovered.len());
 
     let api = Api::new(ApiOptions {
+        mcp: None,
         host: host.clone(),
         settings,
         token: None,
