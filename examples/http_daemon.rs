@@ -40,12 +40,12 @@ async fn daemon() -> Result<(), Box<dyn Error>> {
     println!("{} runs closed, {} go on", closed.len(), recovered.len());
 
     let api = Api::new(ApiOptions {
+        mcp: None,
         host: host.clone(),
         settings,
         token: None,
         local_token: None,
         traces: None,
-        mcp: None,
     });
     // Heard from now on: whoever reads the address may interrupt at once, and that has to end it in order.
     let mut interrupts = signal(SignalKind::interrupt())?;

@@ -37,7 +37,6 @@ impl Place {
             token: None,
             local_token: None,
             traces: None,
-            mcp: None,
         });
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;

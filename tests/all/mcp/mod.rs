@@ -6,6 +6,7 @@ pub(crate) mod fixtures;
 mod messages;
 mod peer;
 mod prompts;
+mod requests;
 mod resources;
 mod skill_folders;
 mod suite;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -16,8 +17,12 @@ use crate::harness::{Home, Ran};
 /// How long one scenario may take. The suite's own bound is for machines that do nothing else.
 const SCENARIO_MAX_MS: &str = "120000";
 
+/// No two run at once: the suite has bounds of its own for how long an answer may take.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A server with all fixtures, and the suite beside it.
 pub(super) struct Suite {
+    _alone: MutexGuard<'static, ()>,
     daemon: Daemon,
     _changes: Changes,
     _home: Home,
@@ -51,10 +56,12 @@ impl fmt::Display for Check {
 impl Suite {
     #[track_caller]
     pub(super) fn start() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let home = fixtures::home();
         let mut serve = home.command(&["serve", "--mcp", "--listen", "127.0.0.1:0"]);
         let daemon = Daemon::of(&home, &mut serve);
         Self {
+            _alone: alone,
             daemon,
             _changes: Changes::on_call(&home),
             _home: home,
