@@ -32,6 +32,7 @@ impl Place {
             .skills(Registry::of([skill]))
             .build()?;
         let api = Api::new(ApiOptions {
+            mcp: None,
             host: host.clone(),
             settings,
             token: None,
