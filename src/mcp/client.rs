@@ -1,5 +1,7 @@
 //! Who is at the other end: which client that is, and what it can do.
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RequestContext};
@@ -88,14 +90,40 @@ impl Client {
     }
 }
 
-/// The digest of the token that a client brought, so that whoever has another one is another client.
 fn id(cx: &RequestContext<RoleServer>) -> String {
-    let Some(head) = cx.extensions.get::<http::request::Parts>() else {
-        return ON_STDIO.to_owned();
+    let head = cx.extensions.get::<http::request::Parts>();
+    head.map_or_else(|| ON_STDIO.to_owned(), |head| id_of(&head.headers))
+}
+
+/// The digest of the token that a client brought, so that whoever has another one is another client.
+pub(super) fn id_of(headers: &HeaderMap) -> String {
+    let Some(given) = headers.get(AUTHORIZATION) else {
+        return ANYBODY.to_owned();
     };
-    let token = head.headers.get(http::header::AUTHORIZATION);
-    token.map_or_else(
-        || ANYBODY.to_owned(),
-        |token| format!("token:{}", Digest::of(token.as_bytes())),
-    )
+    let given = given.as_bytes();
+    // The scheme is spelled in more ways than one.
+    let token = given.iter().position(|&byte| byte == b' ');
+    let token = token.and_then(|at| given.get(at..)).unwrap_or(given);
+    format!("token:{}", Digest::of(token.trim_ascii()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+
+    use super::id_of;
+
+    fn id(authorization: &'static str) -> String {
+        let value = HeaderValue::from_static(authorization);
+        id_of(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+    }
+
+    #[test]
+    fn a_client_is_its_token_however_that_is_spelled() {
+        let one = id("Bearer 0123456789abcdef");
+        assert_eq!(id("bearer  0123456789abcdef "), one);
+        assert_ne!(id("Bearer 0123456789abcdeg"), one);
+        assert_ne!(id_of(&HeaderMap::new()), one);
+        assert!(!one.contains("0123456789abcdef"), "{one}");
+    }
 }

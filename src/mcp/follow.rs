@@ -83,6 +83,8 @@ impl Mcp {
         notes: Notes,
         cx: &RequestContext<RoleServer>,
     ) -> Result<Stop, ErrorData> {
+        // It is let go of after the run is cancelled.
+        let _followed = self.followed().token();
         let mut guard = CancelOnDrop {
             runner: self.host().runner(),
             run_id,

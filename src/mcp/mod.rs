@@ -28,6 +28,7 @@ mod completion;
 mod follow;
 mod gates;
 mod http;
+mod message;
 mod notes;
 mod page;
 mod prompt;
@@ -43,11 +44,12 @@ mod task;
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
 pub use self::client_tools::client_tools;
+pub use self::http::HttpService;
 pub use self::request_state::KeyError;
 use self::request_state::RequestStates;
-pub use self::server::Server;
-pub use self::sessions::{SessionError, Sessions};
 pub use self::stdio::StdioError;
 use crate::assembly::Skillrun;
 use crate::config::McpSettings;
@@ -59,6 +61,8 @@ pub struct Mcp(Arc<Shared>);
 struct Shared {
     host: Skillrun,
     states: RequestStates,
+    /// Runs that a client waits for.
+    followed: TaskTracker,
 }
 
 impl Mcp {
@@ -69,7 +73,11 @@ impl Mcp {
     /// The key in the home folder cannot be read or made.
     pub fn new(host: Skillrun) -> Result<Self, KeyError> {
         let states = RequestStates::of_home(&host.config().home)?;
-        Ok(Self(Arc::new(Shared { host, states })))
+        Ok(Self(Arc::new(Shared {
+            host,
+            states,
+            followed: TaskTracker::new(),
+        })))
     }
 
     fn host(&self) -> &Skillrun {
@@ -78,6 +86,10 @@ impl Mcp {
 
     fn states(&self) -> &RequestStates {
         &self.0.states
+    }
+
+    fn followed(&self) -> &TaskTracker {
+        &self.0.followed
     }
 
     fn settings(&self) -> McpSettings {
