@@ -1,8 +1,10 @@
 //! The MCP server, as clients that others made meet it.
 
+mod asked;
 mod changes;
 mod conformance;
 pub(crate) mod fixtures;
+mod interop;
 mod messages;
 mod peer;
 mod prompts;
