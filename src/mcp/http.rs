@@ -25,9 +25,9 @@ use super::sessions::Sessions;
 
 /// After so long a stream that has nothing to say says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// For how much longer than a client has to answer a question a session goes on in which nobody says anything: who
-/// takes their time to answer finds the session that they were asked in.
-const SESSION_IDLE: Duration = Duration::from_secs(300);
+/// For so long a session may be idle beyond the time that a client has to answer a question. Protects the host's memory
+/// from sessions that were left.
+const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
 /// When a client may try again for which there was no session.
 const RETRY_AFTER_SECONDS: u64 = 300;
 /// The field of the head in which a client says which session it speaks in.
@@ -39,6 +39,7 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpService {
+    mcp: Mcp,
     inner: StreamableHttpService<Server, Sessions>,
     sessions: Arc<Sessions>,
     body_bytes_max: usize,
@@ -55,8 +56,12 @@ impl Mcp {
             .with_max_request_body_bytes(body_bytes_max);
         let mcp = self.clone();
         let server = move || Ok(Server::new(mcp.clone()));
-        let sessions = Sessions::new(self.answer_time() + SESSION_IDLE);
+        let sessions = Sessions::new(
+            self.clone(),
+            self.settings().input_timeout().saturating_add(SESSION_IDLE),
+        );
         HttpService {
+            mcp: self.clone(),
             inner: StreamableHttpService::new(server, Arc::clone(&sessions), config),
             sessions,
             body_bytes_max,
@@ -74,7 +79,7 @@ impl HttpService {
     {
         if let Some(session) = request.headers().get(SESSION_ID) {
             let session = session.to_str().unwrap_or_default();
-            let client_id = id_of(request.headers());
+            let client_id = id_of(&self.mcp, request.headers());
             // Of a session of another client it is not told that there is one.
             if self.sessions.is_of_another(session, &client_id) {
                 return text(StatusCode::NOT_FOUND, "there is no such session");

@@ -46,6 +46,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use self::client::Way;
 pub use self::client_tools::client_tools;
 pub use self::http::HttpService;
 pub use self::request_state::KeyError;
@@ -56,7 +57,10 @@ use crate::config::McpSettings;
 
 /// The MCP server. Cheap to clone.
 #[derive(Clone)]
-pub struct Mcp(Arc<Shared>);
+pub struct Mcp {
+    shared: Arc<Shared>,
+    way: Way,
+}
 
 struct Shared {
     host: Skillrun,
@@ -73,23 +77,39 @@ impl Mcp {
     /// The key in the home folder cannot be read or made.
     pub fn new(host: Skillrun) -> Result<Self, KeyError> {
         let states = RequestStates::of_home(&host.config().home)?;
-        Ok(Self(Arc::new(Shared {
+        let shared = Shared {
             host,
             states,
             followed: TaskTracker::new(),
-        })))
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            way: Way::Http,
+        })
     }
 
     fn host(&self) -> &Skillrun {
-        &self.0.host
+        &self.shared.host
+    }
+
+    /// The same server for the one client that can be on standard input.
+    fn on_stdio(&self) -> Self {
+        Self {
+            way: Way::Stdio,
+            ..self.clone()
+        }
+    }
+
+    fn way(&self) -> Way {
+        self.way
     }
 
     fn states(&self) -> &RequestStates {
-        &self.0.states
+        &self.shared.states
     }
 
     fn followed(&self) -> &TaskTracker {
-        &self.0.followed
+        &self.shared.followed
     }
 
     fn settings(&self) -> McpSettings {

@@ -70,8 +70,11 @@ const METHODS: [&str; 16] = [
 ];
 
 /// Refuses a method that only the revisions with sessions have.
-fn of_sessions<M: ConstString>(cx: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-    match Client::of(cx).is_stateless() {
+fn of_sessions<M: ConstString>(
+    mcp: &Mcp,
+    cx: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    match Client::of(mcp, cx).is_stateless() {
         true => Err(ErrorData::method_not_found::<M>()),
         false => Ok(()),
     }
@@ -101,7 +104,7 @@ impl ServerHandler for Server {
         request: SetLevelRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SetLevelRequestMethod>(&cx)?;
+        of_sessions::<SetLevelRequestMethod>(&self.mcp, &cx)?;
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -254,8 +257,8 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SubscribeRequestMethod>(&cx)?;
-        let client = Client::of(&cx);
+        of_sessions::<SubscribeRequestMethod>(&self.mcp, &cx)?;
+        let client = Client::of(&self.mcp, &cx);
         self.watched
             .subscribe(&self.mcp, &client, request.uri)
             .await
@@ -266,7 +269,7 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<UnsubscribeRequestMethod>(&cx)?;
+        of_sessions::<UnsubscribeRequestMethod>(&self.mcp, &cx)?;
         self.watched.unsubscribe(&request.uri);
         Ok(())
     }

@@ -14,9 +14,10 @@ use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 
+use super::Mcp;
 use super::client::id_of;
 
-/// Sessions at once. One that nobody uses ends after a while. Protects the host's memory from clients that begin
+/// Sessions at once. One that nobody uses ends by itself. Protects the host's memory from clients that begin
 /// sessions and leave them.
 const SESSIONS_MAX: usize = 1_024;
 
@@ -32,19 +33,21 @@ pub(super) enum SessionError {
 }
 
 /// The sessions of one server.
-#[derive(Default)]
 pub(super) struct Sessions {
+    mcp: Mcp,
     local: LocalSessionManager,
     /// The client that began a session.
     owners: Mutex<HashMap<SessionId, String>>,
 }
 
 impl Sessions {
-    /// Each ends when for so long nothing was said in it, by either side.
-    pub(super) fn new(idle: Duration) -> Arc<Self> {
-        let mut sessions = Self::default();
-        sessions.local.session_config.keep_alive = Some(idle);
-        Arc::new(sessions)
+    /// Sessions that end when nothing passes for `idle_max`: a call for which a person is waited for says nothing all
+    /// that time.
+    pub(super) fn new(mcp: Mcp, idle_max: Duration) -> Arc<Self> {
+        let mut local = LocalSessionManager::default();
+        local.session_config.keep_alive = Some(idle_max);
+        let owners = Mutex::default();
+        Arc::new(Self { mcp, local, owners })
     }
 
     /// Whether there are as many as there may be.
@@ -68,7 +71,7 @@ impl Sessions {
             return;
         };
         let head = request.request.extensions().get::<Parts>();
-        let Some(owner) = head.map(|head| id_of(&head.headers)) else {
+        let Some(owner) = head.map(|head| id_of(&self.mcp, &head.headers)) else {
             return;
         };
         let sessions = self.local.sessions.read().await;

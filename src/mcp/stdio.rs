@@ -44,7 +44,7 @@ impl Mcp {
             refused: None,
         };
         let failed = |error: String| StdioError(error);
-        let server = match Server::new(self.clone()).serve(lines).await {
+        let server = match Server::new(self.on_stdio()).serve(lines).await {
             // Whoever goes away before it said anything is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             server => server.map_err(|error| failed(error.to_string()))?,

@@ -1,10 +1,12 @@
 //! The MCP server, as clients that others made meet it.
 
+mod asked;
 mod cases;
 mod changes;
 mod conformance;
 pub(crate) mod fixtures;
 mod hostile;
+mod interop;
 mod messages;
 mod peer;
 mod prompts;
