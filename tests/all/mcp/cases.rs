@@ -176,6 +176,8 @@ fn c39_a_call_whose_client_goes_away_is_cancelled_and_a_run_that_was_posted_goes
 #[test]
 fn c39_a_client_that_dies_takes_its_calls_with_it() {
     let home = Home::new(&[PROBE]);
+    // One that becomes a task in the meantime could go on later.
+    home.write_manifest("probe", "[mcp]\ntask = \"never\"\n");
     for arguments in endless() {
         let before = home.run_ids();
         let mut wire = Wire::stdio(&home);
