@@ -43,7 +43,9 @@ mod task;
 
 use std::sync::Arc;
 
+use self::client::Way;
 pub use self::client_tools::client_tools;
+pub use self::http::refused;
 pub use self::request_state::KeyError;
 use self::request_state::RequestStates;
 pub use self::server::Server;
@@ -54,7 +56,10 @@ use crate::config::McpSettings;
 
 /// The MCP server. Cheap to clone.
 #[derive(Clone)]
-pub struct Mcp(Arc<Shared>);
+pub struct Mcp {
+    shared: Arc<Shared>,
+    way: Way,
+}
 
 struct Shared {
     host: Skillrun,
@@ -69,15 +74,30 @@ impl Mcp {
     /// The key in the home folder cannot be read or made.
     pub fn new(host: Skillrun) -> Result<Self, KeyError> {
         let states = RequestStates::of_home(&host.config().home)?;
-        Ok(Self(Arc::new(Shared { host, states })))
+        Ok(Self {
+            shared: Arc::new(Shared { host, states }),
+            way: Way::Http,
+        })
     }
 
     fn host(&self) -> &Skillrun {
-        &self.0.host
+        &self.shared.host
+    }
+
+    /// The same server for the one client that can be on standard input.
+    fn on_stdio(&self) -> Self {
+        Self {
+            way: Way::Stdio,
+            ..self.clone()
+        }
+    }
+
+    fn way(&self) -> Way {
+        self.way
     }
 
     fn states(&self) -> &RequestStates {
-        &self.0.states
+        &self.shared.states
     }
 
     fn settings(&self) -> McpSettings {

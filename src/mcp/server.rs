@@ -50,8 +50,11 @@ impl Server {
 }
 
 /// Refuses a method that only the revisions with sessions have.
-fn of_sessions<M: ConstString>(cx: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-    match Client::of(cx).is_stateless() {
+fn of_sessions<M: ConstString>(
+    mcp: &Mcp,
+    cx: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    match Client::of(mcp, cx).is_stateless() {
         true => Err(ErrorData::method_not_found::<M>()),
         false => Ok(()),
     }
@@ -81,7 +84,7 @@ impl ServerHandler for Server {
         request: SetLevelRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SetLevelRequestMethod>(&cx)?;
+        of_sessions::<SetLevelRequestMethod>(&self.mcp, &cx)?;
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -221,8 +224,8 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SubscribeRequestMethod>(&cx)?;
-        let client = Client::of(&cx);
+        of_sessions::<SubscribeRequestMethod>(&self.mcp, &cx)?;
+        let client = Client::of(&self.mcp, &cx);
         self.watched
             .subscribe(&self.mcp, &client, request.uri)
             .await
@@ -233,7 +236,7 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<UnsubscribeRequestMethod>(&cx)?;
+        of_sessions::<UnsubscribeRequestMethod>(&self.mcp, &cx)?;
         self.watched.unsubscribe(&request.uri);
         Ok(())
     }

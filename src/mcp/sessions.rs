@@ -1,6 +1,7 @@
 //! Sessions of clients of the revisions that have them, over HTTP: as many as there may be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::Stream;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -10,7 +11,7 @@ use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 
-/// Sessions at once. One that nobody uses ends after five minutes. Protects the host's memory from clients that begin
+/// Sessions at once. One that nobody uses ends by itself. Protects the host's memory from clients that begin
 /// sessions and leave them.
 const SESSIONS_MAX: usize = 1_024;
 
@@ -26,12 +27,15 @@ pub enum SessionError {
 }
 
 /// The sessions of one server.
-#[derive(Default)]
 pub struct Sessions(LocalSessionManager);
 
 impl Sessions {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::default()
+    /// Sessions that end when nothing passes for `idle_max`: a call for which a person is waited for says nothing all
+    /// that time.
+    pub(super) fn new(idle_max: Duration) -> Arc<Self> {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(idle_max);
+        Arc::new(Self(sessions))
     }
 }
 

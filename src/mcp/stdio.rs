@@ -20,7 +20,7 @@ use crate::runner::INPUT_BYTES_MAX;
 /// does not end.
 const LINE_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
 /// Values in one message. Protects the same, where a value of two bytes takes a hundred.
-const VALUES_MAX: usize = 500_000;
+pub(super) const VALUES_MAX: usize = 500_000;
 
 /// Why a connection did not come about or ended too soon.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ impl Mcp {
             refused: None,
         };
         let failed = |error: String| StdioError(error);
-        let server = match Server::new(self.clone()).serve(lines).await {
+        let server = match Server::new(self.on_stdio()).serve(lines).await {
             // Whoever goes away before it said anything is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             server => server.map_err(|error| failed(error.to_string()))?,

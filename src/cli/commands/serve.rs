@@ -19,6 +19,14 @@ use self::reload::Reload;
 use anyhow::Context as _;
 
 use axum::Router;
+#[cfg(feature = "mcp")]
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{StatusCode, header::CONTENT_TYPE},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
 
 use crate::api::{Api, ApiOptions, MCP_ROUTE};
 use crate::assembly::Skillrun;
@@ -112,10 +120,28 @@ fn mcp(host: &Skillrun, is_wanted: bool) -> anyhow::Result<Option<Router>> {
     }
     let mcp = crate::mcp::Mcp::new(host.clone())?;
     let body_bytes_max = host.config().serve.body_bytes_max;
-    Ok(Some(Router::new().route_service(
-        MCP_ROUTE,
-        mcp.http_service(body_bytes_max),
-    )))
+    let router = Router::new()
+        .route_service(MCP_ROUTE, mcp.http_service(body_bytes_max))
+        .layer(axum::middleware::from_fn(move |request, next| {
+            bounded(request, next, body_bytes_max)
+        }));
+    Ok(Some(router))
+}
+
+/// Lets messages through that are no more to hold than they look.
+#[cfg(feature = "mcp")]
+async fn bounded(request: Request, next: Next, body_bytes_max: usize) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, body_bytes_max).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    match crate::mcp::refused(&body) {
+        Some(refusal) => {
+            let kind = [(CONTENT_TYPE, "application/json")];
+            (StatusCode::BAD_REQUEST, kind, refusal).into_response()
+        }
+        None => next.run(Request::from_parts(head, Body::from(body))).await,
+    }
 }
 
 #[cfg(not(feature = "mcp"))]
