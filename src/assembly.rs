@@ -278,6 +278,8 @@ impl Builder {
             backends.push(Arc::new(subprocess.with_parts(parts)));
         }
         let runtime = runtime(&config, &runner, backends, mode_tools);
+        #[cfg(any(feature = "server", feature = "mcp"))]
+        let descriptions = Descriptions::new(runner.clock().clone());
         let skillrun = Skillrun(Arc::new(Inner {
             current: Mutex::new(Current {
                 config: Arc::new(config),
@@ -287,7 +289,7 @@ impl Builder {
             runner,
             runtime,
             #[cfg(any(feature = "server", feature = "mcp"))]
-            descriptions: Descriptions::new(),
+            descriptions,
             own,
             _watcher: watcher,
         }));

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use axum::Router;
+use axum::extract::Request;
+use axum::routing::any;
 use skillrun::Skillrun;
 use skillrun::api::{Api, ApiOptions};
 use skillrun::config::{Config, Durability};
@@ -38,7 +40,12 @@ impl Place {
             .skills(Registry::of([skill]))
             .build()?;
         let mcp = Mcp::new(host.clone())?;
-        let route = Router::new().route_service("/mcp", mcp.http_service(BODY_BYTES_MAX));
+        let service = mcp.http_service(BODY_BYTES_MAX);
+        let answer = move |request: Request| {
+            let service = service.clone();
+            async move { service.handle(request).await }
+        };
+        let route = Router::new().route("/mcp", any(answer));
         let api = Api::new(ApiOptions {
             mcp: Some(route),
             host: host.clone(),

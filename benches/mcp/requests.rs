@@ -36,14 +36,15 @@ pub(crate) fn beginning() -> [Value; 2] {
 pub(crate) const TOOL: &str = "greet";
 
 pub(crate) fn call(era: Era, id: usize) -> Value {
-    let mut params = json!({ "name": TOOL, "arguments": { "name": "Ada" } });
-    if era == Era::Stateless {
-        params["_meta"] = json!({
+    let arguments = json!({ "name": "Ada" });
+    let params = match era {
+        Era::Stateless => json!({ "name": TOOL, "arguments": arguments, "_meta": {
             "io.modelcontextprotocol/protocolVersion": era.version(),
             "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "0" },
             "io.modelcontextprotocol/clientCapabilities": {},
-        });
-    }
+        } }),
+        _ => json!({ "name": TOOL, "arguments": arguments }),
+    };
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
 }
 

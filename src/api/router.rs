@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::Uri;
 use axum::middleware;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
@@ -77,7 +78,10 @@ impl Api {
     }
 }
 
-async fn no_such_route() -> Problem {
-    Problem::new(ProblemCode::NotFound, "there is no such route")
-        .with_hint("/docs shows the routes there are")
+async fn no_such_route(uri: Uri) -> Problem {
+    let hint = match uri.path() {
+        MCP_ROUTE => "skillrun serve --mcp has the MCP server there, and so has mcp.serve",
+        _ => "/docs shows the routes there are",
+    };
+    Problem::new(ProblemCode::NotFound, "there is no such route").with_hint(hint)
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
+use crate::clock::{Clock, Stopwatch};
 use crate::registry::Skill;
 use crate::runner::{Descriptor, Executor, ExecutorError};
 
@@ -20,20 +20,22 @@ const KEPT_MAX: usize = 256;
 /// its time to fail.
 const FAILURE_TIME: Duration = Duration::from_secs(30);
 
-/// What came of asking, and for how long that holds; for ever if it is not said.
-type Kept = (Result<Arc<Descriptor>, ExecutorError>, Option<Instant>);
+/// What came of asking, and since when.
+type Kept = (Result<Arc<Descriptor>, ExecutorError>, Stopwatch);
 
 /// What was said, by the SHA-256 of the component that said it.
 pub(crate) struct Descriptions {
     kept: Mutex<HashMap<String, Kept>>,
+    clock: Clock,
     places: Semaphore,
 }
 
 impl Descriptions {
     /// Nothing was said yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
             kept: Mutex::default(),
+            clock,
             places: Semaphore::new(ASKED_AT_ONCE_MAX),
         }
     }
@@ -58,20 +60,22 @@ impl Descriptions {
             return kept;
         }
         let said = executor.describe(skill.name.as_str()).await.map(Arc::new);
-        let until = said.is_err().then(|| Instant::now() + FAILURE_TIME);
         let mut kept = self.kept();
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(digest(skill).to_owned(), (said.clone(), until));
+        kept.insert(
+            digest(skill).to_owned(),
+            (said.clone(), self.clock.stopwatch()),
+        );
         said
     }
 
     /// What came of asking the skill, if that was lately.
     fn lately(&self, skill: &Skill) -> Option<Result<Arc<Descriptor>, ExecutorError>> {
         let kept = self.kept();
-        let (said, until) = kept.get(digest(skill))?;
-        let holds = until.is_none_or(|until| Instant::now() < until);
+        let (said, since) = kept.get(digest(skill))?;
+        let holds = said.is_ok() || since.elapsed() < FAILURE_TIME;
         holds.then(|| said.clone())
     }
 

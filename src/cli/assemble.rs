@@ -50,6 +50,20 @@ pub(crate) fn caller(printer: Printer) -> Caller {
     Caller::new().with_trace(trace)
 }
 
+/// Says which skills cannot be run, before somebody asks for one. That there are none at all is most often another
+/// home than the one that was meant.
+#[cfg(any(feature = "server", feature = "mcp"))]
+pub(crate) fn tell_of_skills(host: &Skillrun, printer: Printer) {
+    let registry = host.skills().current();
+    for refused in registry.refused() {
+        tracing::warn!(error = chain(refused), "a skill cannot be used");
+    }
+    if registry.skills().next().is_none() {
+        let home = &host.config().home;
+        printer.note(&format!("no skills that can be run in {}", home.display()));
+    }
+}
+
 /// Everything outside that the operator configured.
 pub(crate) fn outside(config: &Config, store: &Store, clock: &Clock) -> anyhow::Result<Providers> {
     let mut outside = Providers::from_config(config, store, clock).map_err(refused)?;

@@ -21,11 +21,11 @@ pub(super) struct Refused {
 
 impl Refused {
     /// Refuses bytes that nobody looked at.
-    pub(super) fn unread(message: String) -> Self {
-        Self {
+    pub(super) fn unread(message: String) -> Box<Self> {
+        Box::new(Self {
             id: None,
             error: ErrorData::invalid_request(message, None),
-        }
+        })
     }
 
     /// What the client is answered.
@@ -47,7 +47,7 @@ struct Addressed {
 ///
 /// # Errors
 /// They are none.
-pub(super) fn parse(bytes: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
+pub(super) fn parse(bytes: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Box<Refused>> {
     if json_values(bytes) > VALUES_MAX {
         return Err(Refused::unread(format!(
             "the message has too many values: expected at most {VALUES_MAX}"
@@ -58,15 +58,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refuse
             Err(error) => {
                 let message = format!("the message is no JSON: {error}");
                 let error = ErrorData::new(ErrorCode::PARSE_ERROR, message, None);
-                Refused { id: None, error }
+                Box::new(Refused { id: None, error })
             }
             Ok(_) => {
                 let message = format!("the message is none of MCP: {error}");
                 let addressed = serde_json::from_slice::<Addressed>(bytes).ok();
-                Refused {
+                Box::new(Refused {
                     id: addressed.map(|addressed| addressed.id),
                     error: ErrorData::invalid_request(message, None),
-                }
+                })
             }
         }
     })

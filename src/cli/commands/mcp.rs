@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::assemble::{builder, refused};
+use crate::cli::assemble::{builder, refused, tell_of_skills};
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::config::Config;
@@ -13,10 +13,7 @@ pub(crate) async fn mcp(config: Config, printer: Printer) -> anyhow::Result<Exit
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let host = builder(config).watch_skills().build().map_err(refused)?;
-    if host.skills().current().skills().next().is_none() {
-        let home = &host.config().home;
-        printer.note(&format!("no skills that can be run in {}", home.display()));
-    }
+    tell_of_skills(&host, printer);
     let server = Mcp::new(host.clone())?;
     let served = tokio::select! {
         served = server.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => served,

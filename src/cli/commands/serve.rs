@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     };
     tell_of_recovery(&closed, &recovered, printer);
     tell_of_executions(&host.runtime().recover().await);
-    tell_of_skills(&host, printer);
+    assemble::tell_of_skills(&host, printer);
     let record = DaemonRecord::new(settings.listen);
     tell_where_executions_are(&host, &record);
     let api = Api::new(ApiOptions {
@@ -177,22 +177,6 @@ fn tell_of_executions(recovered: &[BackendRecovery]) {
             let (name, error) = (&backend.name, crate::telemetry::chain(error));
             tracing::warn!(backend = name, error, "executions were not looked after");
         }
-    }
-}
-
-/// Says which skills cannot be run, before somebody asks for one. That there are none at all is most often another
-/// home than the one that was meant.
-fn tell_of_skills(host: &Skillrun, printer: Printer) {
-    let registry = host.skills().current();
-    for refused in registry.refused() {
-        tracing::warn!(
-            error = crate::telemetry::chain(refused),
-            "a skill cannot be used"
-        );
-    }
-    if registry.skills().next().is_none() {
-        let home = &host.config().home;
-        printer.note(&format!("no skills that can be run in {}", home.display()));
     }
 }
 

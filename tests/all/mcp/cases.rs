@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
@@ -92,8 +91,7 @@ pub(super) fn new_run(home: &Home, before: &[String]) -> String {
 }
 
 fn now_micros() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i128::try_from(since.as_micros()).unwrap()
+    i128::from(skillrun::clock::Clock::system().now().unix_micros())
 }
 
 /// When the run ended, as its ledger has it, after looking that it was cancelled.
@@ -328,7 +326,8 @@ fn c33_a_question_is_asked_again_after_a_restart_and_answered_once() {
         (Some(daemon), wire)
     };
     let start_stdio = |home: &Home| -> (Option<Daemon>, Wire) { (None, Wire::stdio(home)) };
-    let ways: [&dyn Fn(&Home) -> (Option<Daemon>, Wire); 2] = [&start, &start_stdio];
+    type Start<'a> = &'a dyn Fn(&Home) -> (Option<Daemon>, Wire);
+    let ways: [Start<'_>; 2] = [&start, &start_stdio];
     for start in ways {
         let (daemon, mut wire) = start(&home);
         let before = home.run_ids();

@@ -1,6 +1,7 @@
 //! The MCP server, as clients that others made meet it.
 
 mod asked;
+mod begin;
 mod cases;
 mod changes;
 mod conformance;

@@ -104,7 +104,7 @@ fn a_state_that_is_forged_of_another_or_too_old_decides_nothing() {
 fn a_state_whose_time_is_over_decides_nothing() {
     let home = guarded();
     let config = fs::read_to_string(home.path().join("config.toml")).unwrap();
-    home.configure(&format!("{config}[mcp]\ninput_timeout_ms = 1_000\n"));
+    home.configure(&format!("{config}[limits]\napproval_timeout_ms = 1_000\n"));
     let mut wire = Wire::stdio(&home);
     let (keys, state) = questions(&asked(&mut wire, &call(1, "probe", &ask())));
     let waits = with(call(2, "probe", &ask()), "requestState", &state);
