@@ -59,6 +59,7 @@ pub mod config;
 pub mod executor;
 pub mod histogram;
 pub mod id;
+mod json_lines;
 pub mod ledger;
 pub mod limits;
 #[cfg(feature = "mcp")]

@@ -1,14 +1,12 @@
 //! What passes between a run and whoever answers its calls: tools, models, people and other skills.
 //! Plain data that knows neither a wire nor a guest.
 
-mod json_values;
 mod model;
 mod session;
 mod tool;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use json_values::json_values;
 pub use model::{
     Message, ModelChunk, ModelRequest, ModelResponse, Part, Role, StopReason, ToolUse,
     ToolUseAnswer, Usage,

@@ -6,10 +6,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::call::json_values;
-
-/// Values in one message. Protects the host's memory, where a value of two bytes takes a hundred.
-const VALUES_MAX: usize = 500_000;
+use crate::json_lines::{VALUES_MAX, json_values};
 
 /// Bytes that are no message.
 #[derive(Debug)]

@@ -7,17 +7,15 @@ use std::time::Duration;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt as _};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use super::Mcp;
 use super::message::{Refused, parse};
 use super::server::Server;
-use crate::runner::INPUT_BYTES_MAX;
+use crate::json_lines::{LINE_BYTES_MAX, Line, LineReader, write_line};
 
-/// Bytes of one message: an input of a skill, each byte of it escaped. Protects the host's memory from a message that
-/// does not end.
-const LINE_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
 /// How long it is waited for that requests of a client that has gone are given up.
 const CANCELLED_MAX: Duration = Duration::from_secs(1);
 
@@ -37,11 +35,9 @@ impl Mcp {
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), StdioError> {
         let lines = Lines {
-            read: BufReader::new(input),
-            line: Vec::new(),
-            is_too_long: false,
+            read: LineReader::new(input),
             write: Arc::new(Mutex::new(Some(output))),
-            refused: None,
+            refusal: None,
         };
         let failed = |error: String| StdioError(error);
         let server = match Server::new(self.on_stdio()).serve(lines).await {
@@ -60,55 +56,10 @@ impl Mcp {
 
 /// A connection on which each message is a line.
 struct Lines<R, W> {
-    read: BufReader<R>,
-    line: Vec<u8>,
-    /// The line is longer than one may be: its rest is not kept.
-    is_too_long: bool,
+    read: LineReader<R>,
     write: Arc<Mutex<Option<W>>>,
-    /// What is to be answered to a line that was no message, before the next one is read.
-    refused: Option<Vec<u8>>,
-}
-
-impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    /// Reads one line without its end into `self.line`; false when there is none any more. A future that is dropped
-    /// loses nothing.
-    async fn read_line(&mut self) -> std::io::Result<bool> {
-        loop {
-            let available = self.read.fill_buf().await?;
-            if available.is_empty() {
-                return Ok(false);
-            }
-            let end = available.iter().position(|&byte| byte == b'\n');
-            let part = available
-                .get(..end.unwrap_or(available.len()))
-                .unwrap_or_default();
-            if self.is_too_long || self.line.len().saturating_add(part.len()) > LINE_BYTES_MAX {
-                self.is_too_long = true;
-                self.line = Vec::new();
-            } else {
-                self.line.extend_from_slice(part);
-            }
-            let consumed = part.len() + usize::from(end.is_some());
-            self.read.consume(consumed);
-            if end.is_some() {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
-    /// Answers what was refused. A future that is dropped before the answer is on its way answers it later.
-    async fn answer_refused(&mut self) -> std::io::Result<()> {
-        if self.refused.is_some() {
-            let mut write = self.write.lock().await;
-            if let (Some(line), Some(write)) = (self.refused.take(), write.as_mut()) {
-                write.write_all(&line).await?;
-                write.flush().await?;
-            }
-        }
-        Ok(())
-    }
+    /// The answer to a line that was no message, on its way. No further line is read before it is there.
+    refusal: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl<R, W> Transport<RoleServer> for Lines<R, W>
@@ -126,35 +77,31 @@ where
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
-            let mut write = write.lock().await;
-            let write = write.as_mut().ok_or(std::io::ErrorKind::NotConnected)?;
-            write.write_all(&line).await?;
-            write.flush().await
+            write_line(&write, &line).await
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            self.answer_refused().await.ok()?;
-            if !self.read_line().await.ok()? {
-                return None;
+            if let Some(refusal) = &mut self.refusal {
+                let written = refusal.await;
+                self.refusal = None;
+                written.ok()?.ok()?;
             }
-            // A buffer that one large message has made large is not kept.
-            let line = std::mem::take(&mut self.line);
-            let line = line.trim_ascii();
-            let parsed = match std::mem::take(&mut self.is_too_long) {
-                true => Err(Refused::unread(format!(
+            let parsed = match self.read.next().await.ok()?? {
+                Line::TooLong => Err(Refused::unread(format!(
                     "the line is too long: expected at most {LINE_BYTES_MAX} bytes"
                 ))),
-                false if line.is_empty() => continue,
-                false => parse(line),
+                Line::Whole(line) => match line.trim_ascii() {
+                    [] => continue,
+                    line => parse(line),
+                },
             };
             match parsed {
                 Ok(message) => return Some(message),
                 Err(refused) => {
-                    let mut answer = serde_json::to_vec(&refused.answer()).ok()?;
-                    answer.push(b'\n');
-                    self.refused = Some(answer);
+                    let answer = self.send(refused.answer());
+                    self.refusal = Some(tokio::spawn(answer));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Why a tool did not answer, and why one cannot be offered.
 
-use super::server::{LINE_BYTES_MAX, REQUESTS_MAX};
+use super::server::REQUESTS_MAX;
+use crate::json_lines::LINE_BYTES_MAX;
 use crate::schema::SchemaError;
 
 /// Bytes of a tool's name, its server's included. Protects ledgers and listings, which show it whole.

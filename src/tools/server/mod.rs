@@ -27,7 +27,7 @@ use crate::trace_context;
 use connection::{Connection, ListError, Origin, now};
 use hidden::Hidden;
 
-pub(in crate::tools) use stdio::{LINE_BYTES_MAX, REQUESTS_MAX, parse};
+pub(in crate::tools) use stdio::{REQUESTS_MAX, parse};
 
 /// Calls at once to one server; further ones wait. Protects the server, and the host's heap.
 const CALLS_MAX: usize = 256;

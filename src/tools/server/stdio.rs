@@ -8,18 +8,14 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::json_values;
+use crate::json_lines::{LINE_BYTES_MAX, Line, LineReader, VALUES_MAX, json_values, write_line};
 use crate::tools::error::MessageError;
 
-/// Bytes of one message. Protects the host's heap from an answer that does not end.
-pub(in crate::tools) const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Values in one message. Protects the host's heap, where a value of two bytes takes a hundred.
-const VALUES_MAX: usize = 500_000;
 /// For how long a message may wait to be taken. Protects the host's heap from messages that pile up.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 /// Requests of a server that wait for their answers to be taken. Protects the same.
@@ -42,8 +38,7 @@ impl Cause {
 
 /// A connection on which each message is a line.
 pub(super) struct Lines<R, W> {
-    read: BufReader<R>,
-    line: Vec<u8>,
+    read: LineReader<R>,
     write: Arc<Mutex<Option<W>>>,
     answers: Arc<Semaphore>,
     broken: CancellationToken,
@@ -59,8 +54,7 @@ pub(super) struct Lines<R, W> {
 impl<R: AsyncRead, W> Lines<R, W> {
     pub(super) fn new(read: R, write: W, cause: Cause) -> Self {
         Self {
-            read: BufReader::new(read),
-            line: Vec::new(),
+            read: LineReader::new(read),
             write: Arc::new(Mutex::new(Some(write))),
             answers: Arc::new(Semaphore::new(REQUESTS_MAX)),
             broken: CancellationToken::new(),
@@ -111,41 +105,20 @@ impl<R, W> Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    /// Reads one line without its end into `self.line`; false when there is none any more. A future that
-    /// is dropped loses nothing: what was read stays in `self.line`.
-    async fn read_line(&mut self) -> Result<bool, MessageError> {
+    async fn next(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, MessageError> {
         loop {
-            let available = self.read.fill_buf().await.map_err(|error| {
+            let line = self.read.next().await.map_err(|error| {
                 let reason = error.to_string();
                 MessageError::Unreadable { reason }
             })?;
-            if available.is_empty() {
-                return Ok(false);
-            }
-            let end = available.iter().position(|&byte| byte == b'\n');
-            let part = available.get(..end.unwrap_or(available.len()));
-            let part = part.unwrap_or_default();
-            if self.line.len().saturating_add(part.len()) > LINE_BYTES_MAX {
-                return Err(MessageError::TooLong);
-            }
-            self.line.extend_from_slice(part);
-            let consumed = part.len() + usize::from(end.is_some());
-            self.read.consume(consumed);
-            if end.is_some() {
-                return Ok(true);
-            }
-        }
-    }
-
-    async fn next(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, MessageError> {
-        loop {
-            if !self.read_line().await? {
-                return Ok(None);
-            }
-            let parsed = parse(&self.line);
-            // A buffer that one large message has made large is not kept.
-            self.line = Vec::new();
-            let Some(message) = parsed? else { continue };
+            let line = match line {
+                None => return Ok(None),
+                Some(Line::TooLong) => return Err(MessageError::TooLong),
+                Some(Line::Whole(line)) => line,
+            };
+            let Some(message) = parse(&line)? else {
+                continue;
+            };
             if self.is_too_late(&message) {
                 continue;
             }
@@ -281,18 +254,6 @@ where
     }
 }
 
-async fn write_line<W: AsyncWrite + Unpin>(
-    write: &Mutex<Option<W>>,
-    line: &[u8],
-) -> std::io::Result<()> {
-    let mut write = write.lock().await;
-    let Some(write) = &mut *write else {
-        return Err(std::io::ErrorKind::NotConnected.into());
-    };
-    write.write_all(line).await?;
-    write.flush().await
-}
-
 /// The message that a line is; none if there is nothing on it.
 pub(in crate::tools) fn parse(
     line: &[u8],
@@ -342,12 +303,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_ends_the_connection_and_takes_no_memory() {
+    async fn a_line_that_is_too_long_ends_the_connection() {
         let cause = Cause::default();
         let endless = tokio::io::repeat(b'x');
         let mut lines = Lines::new(endless, tokio::io::sink(), cause.clone());
         assert!(lines.receive().await.is_none());
-        assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
         assert!(cause.get().unwrap().contains("16777216"), "{cause:?}");
     }
 

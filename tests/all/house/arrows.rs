@@ -41,6 +41,10 @@ const RULES: &[Rule] = &[
         forbidden: FOUNDATION,
     },
     Rule {
+        module: "json_lines",
+        forbidden: FOUNDATION,
+    },
+    Rule {
         module: "outcome",
         forbidden: FOUNDATION,
     },
