@@ -6,14 +6,17 @@
 
 mod client;
 mod list;
+#[path = "../measured/mod.rs"]
+mod measured;
 mod place;
 mod runs;
 mod streams;
 
 use std::env;
-use std::time::Instant;
 
 use anyhow::Result;
+
+use self::measured::{median, micros_since, now};
 
 fn main() -> Result<()> {
     // `cargo bench` passes flags of its own beside these words.
@@ -34,18 +37,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark reads the machine's own clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn micros_since(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e6
-}
-
 /// The figure below which that part of all lies.
 fn quantile(figures: &mut [f64], part: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
@@ -58,8 +49,4 @@ fn quantile(figures: &mut [f64], part: f64) -> f64 {
     )]
     let place = (last as f64 * part) as usize;
     figures.get(place).copied().unwrap_or(f64::NAN)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    quantile(&mut figures, 0.5)
 }

@@ -7,18 +7,21 @@
 #![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
 mod http;
+#[path = "../measured/mod.rs"]
+mod measured;
 mod place;
 mod requests;
 mod stdio;
 mod ways;
 
 use std::env;
-use std::time::Instant;
 
 use anyhow::Result;
 use skillrun::config::Durability;
 
 use crate::ways::Ways;
+
+use self::measured::{median, micros_since, now};
 
 const ROUNDS: usize = 7;
 /// Calls of each way in one round, one after the other.
@@ -117,22 +120,4 @@ fn print(ways: &[Figures], report: impl Fn(f64) -> String) {
             median(way.ratios.clone())
         );
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark reads the machine's own clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn micros_since(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e6
-}
-
-/// The figure in the middle of all.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -7,6 +7,8 @@
 #![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
 mod journal;
+#[path = "../measured/mod.rs"]
+mod measured;
 mod place;
 mod replay;
 mod waiting;
@@ -15,6 +17,8 @@ use std::env;
 use std::time::Instant;
 
 use anyhow::Result;
+
+use self::measured::{median, micros_since, now};
 
 fn main() -> Result<()> {
     // `cargo bench` passes flags of its own beside these words.
@@ -35,19 +39,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark reads the machine's own clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
 fn ms_since(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    micros_since(start) / 1e3
 }

@@ -4,15 +4,18 @@
 //! `cargo bench --bench runtime`, with `prompts`, `watchers` or `memory` behind `--` for one part alone.
 #![expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
 
+#[path = "../measured/mod.rs"]
+mod measured;
 mod memory;
 mod place;
 mod prompts;
 mod watchers;
 
 use std::env;
-use std::time::Instant;
 
 use anyhow::Result;
+
+use self::measured::{median, micros_since, now};
 
 fn main() -> Result<()> {
     // `cargo bench` passes flags of its own beside these words.
@@ -31,21 +34,4 @@ fn main() -> Result<()> {
         memory::of_idle_executions()?;
     }
     Ok(())
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark reads the machine's own clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn micros_since(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e6
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
