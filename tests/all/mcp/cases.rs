@@ -65,7 +65,7 @@ pub(super) fn initialize(wire: &mut Wire) {
 }
 
 /// What a skill does that is cancelled in the middle of a step.
-fn within_a_step(then: &Value) -> Value {
+pub(super) fn within_a_step(then: &Value) -> Value {
     json!({ "verb": "in_node", "name": "n", "then": then })
 }
 
@@ -285,7 +285,7 @@ fn c20_the_first_list_has_every_tool_with_its_schema() {
 }
 
 /// A skill that asks for a yes, and fails when it hears no.
-fn asking() -> (Home, Value) {
+pub(super) fn asking() -> (Home, Value) {
     let home = Home::new(&[PROBE]);
     home.write_manifest("probe", "[capabilities]\nrequest = [\"approval\"]\n");
     home.configure("[capabilities]\ngrant = [\"approval\"]\n");

@@ -7,7 +7,9 @@ use std::io::{BufReader, Write as _};
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
 
-use super::cases::{asked, call, cancelled, in_session, initialize, new_run, request};
+use super::cases::{
+    asked, call, cancelled, in_session, initialize, new_run, request, within_a_step,
+};
 use super::peer::{daemon, write_prompt};
 use super::requests::{NEW, OLD};
 use super::wire::Wire;
@@ -276,7 +278,7 @@ fn a_revision_that_nobody_knows_is_refused() {
 #[test]
 fn ids_that_are_in_flight_twice_harm_nobody() {
     let home = Home::new(&[PROBE]);
-    let slow = json!({ "verb": "in_node", "name": "n", "then": { "verb": "sleep", "ms": 500 } });
+    let slow = within_a_step(&json!({ "verb": "sleep", "ms": 500 }));
     let end_of_all = |home: &Home, runs: usize| {
         eventually("the end of both", || {
             let ids = home.run_ids();
@@ -439,7 +441,7 @@ fn no_skill_takes_the_name_of_another() {
 #[test]
 fn a_client_that_dies_in_mid_call_leaves_nothing_behind() {
     let home = Home::new(&[PROBE]);
-    let endless = json!({ "verb": "in_node", "name": "n", "then": { "verb": "spin" } });
+    let endless = within_a_step(&json!({ "verb": "spin" }));
     let mut wire = Wire::stdio(&home);
     wire.begin(&call(1, "probe", &endless));
     let run_id = new_run(&home, &[]);

@@ -8,6 +8,7 @@ mod conformance;
 pub(crate) mod fixtures;
 mod hostile;
 mod interop;
+mod lasting;
 mod messages;
 mod peer;
 mod prompts;

@@ -5,7 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 use skillrun_test_artifacts::PROBE;
 
-use super::cases::{asked, call, cancelled, in_session, initialize, questions, request};
+use super::cases::{
+    asked, call, cancelled, in_session, initialize, questions, request, within_a_step,
+};
 use super::peer::daemon;
 use super::requests::{NEW, OLD};
 use super::wire::Wire;
@@ -133,8 +135,7 @@ fn what_is_of_one_client_is_not_there_for_another() {
     let [one, other] = two_clients(&home, &daemon);
     let mut wire = Wire::http(*daemon, NEW).with_token(&one);
     let mut stranger = Wire::http(*daemon, NEW).with_token(&other);
-    let endless =
-        json!({ "verb": "in_node", "name": "n", "then": { "verb": "sleep", "ms": 600_000 } });
+    let endless = within_a_step(&json!({ "verb": "sleep", "ms": 600_000 }));
     let created = asked(&mut wire, &call(1, "probe", &endless));
     let id = created["result"]["taskId"].as_str().unwrap().to_owned();
     home.wait_for_event(&id, "node_enter");
