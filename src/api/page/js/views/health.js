@@ -1,0 +1,7 @@
+export default {
+  title: () => 'Health',
+  mount(root, params, app) {
+    app.dom.fill(root, app.h('h1', null, 'Health'));
+    return () => {};
+  },
+};

@@ -1,0 +1,7 @@
+export default {
+  title: () => 'Run',
+  mount(root, params, app) {
+    app.dom.fill(root, app.h('h1', null, 'Run'));
+    return () => {};
+  },
+};
