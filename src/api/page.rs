@@ -46,6 +46,7 @@ files![
     "js/hub.js",
     "js/main.js",
     "js/pending.js",
+    "js/rows.js",
     "js/token.js",
     "js/views/approvals.js",
     "js/views/executions.js",
