@@ -52,6 +52,7 @@ files![
     "js/metrics.js",
     "js/pending.js",
     "js/permission.js",
+    "js/rows.js",
     "js/schema_form.js",
     "js/schema_json.js",
     "js/token.js",

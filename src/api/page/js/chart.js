@@ -26,7 +26,7 @@ export function chart({ h }, title, spell, lines, room) {
   const newest = lines.map(({ name, values }, number) => h('li', { class: `legend legend-${number}` },
     h('span', { class: 'legend-name' }, name), ' ', h('span', { class: 'legend-value' }, spell(values.at(-1) ?? null))));
   return h('figure', { class: 'chart' },
-    h('figcaption', {}, title, h('span', { class: 'quiet' }, ` up to ${spell(known.length === 0 ? null : top)}`)),
+    h('figcaption', {}, title, h('span', { class: 'dim' }, ` up to ${spell(known.length === 0 ? null : top)}`)),
     // The figures beside it say the same to whoever cannot see it.
     h('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true', preserveAspectRatio: 'none' },
       h('line', { class: 'axis', x1: PAD, x2: WIDTH - PAD, y1: HEIGHT - PAD, y2: HEIGHT - PAD }), drawn),

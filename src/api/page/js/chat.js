@@ -61,10 +61,10 @@ export function chat(root, id, app) {
 
 function controls(app, path, state) {
   const { h, format } = app;
-  const status = h('span', { class: 'badge', id: 'execution-status' }, '…');
+  const status = h('span', { class: 'chip', id: 'execution-state' }, '…');
   const facts = h('dl', { class: 'facts' });
-  const context = h('span', { class: 'quiet' });
-  const link = h('span', { class: 'quiet', role: 'status' });
+  const context = h('span', { class: 'dim' });
+  const link = h('span', { class: 'dim', role: 'status' });
   const prompt = h('textarea', { id: 'prompt', rows: 3 });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Send');
   const cancel = h('button', { type: 'button' }, 'Cancel turn');
@@ -93,7 +93,7 @@ function controls(app, path, state) {
   }));
   const form = h('form', { class: 'prompt-box' },
     h('label', { for: 'prompt' }, 'Prompt'), prompt,
-    h('div', { class: 'row' }, send, cancel, h('span', { class: 'quiet' }, 'Ctrl + Enter sends')));
+    h('div', { class: 'actions' }, send, cancel, h('span', { class: 'dim' }, 'Ctrl + Enter sends')));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     if (prompt.value === '') return;
@@ -109,13 +109,13 @@ function controls(app, path, state) {
   const steering = h('details', { class: 'steering' }, h('summary', {}, 'Steer'),
     h('div', { class: 'field' }, h('label', { for: 'mode' }, 'Mode of its tools'), mode),
     h('div', { class: 'field' }, h('label', { for: 'stop-reason' }, 'Reason for a stop'), reason),
-    h('div', { class: 'row' }, stop, stopChildren));
+    h('div', { class: 'actions' }, stop, stopChildren));
 
   function show(execution) {
     if (execution === null) return;
     const isLive = LIVE.includes(execution.status);
     status.textContent = execution.status;
-    status.className = `badge badge-${execution.status}`;
+    status.className = `chip ${execution.status}`;
     if (document.activeElement !== mode) mode.value = execution.mcp_mode;
     for (const control of [prompt, send, mode, reason, stop, stopChildren]) control.disabled = !isLive;
     cancel.disabled = execution.status !== 'running';

@@ -16,7 +16,7 @@ export function permissionCard(app, asked, send) {
   numbered += 1;
   const id = `permission-${numbered}`;
   const untilMs = Date.parse(asked.time) + asked.timeout_seconds * 1_000;
-  const left = h('p', { class: 'quiet' });
+  const left = h('p', { class: 'dim' });
   const reason = h('input', { id: `${id}-reason`, type: 'text', maxlength: String(REASON_CHARS_MAX) });
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true });
   const buttons = [];
@@ -40,7 +40,7 @@ export function permissionCard(app, asked, send) {
     : asked.options.map((option) => offer(option.label, { decision: 'approve', option: option.id }, 'primary'));
   controls.append(
     h('div', { class: 'field' }, h('label', { for: `${id}-reason` }, 'Reason or answer in words'), reason),
-    h('div', { class: 'row' }, ...choices, offer('Reject', { decision: 'reject' }, '')), problem, left);
+    h('div', { class: 'actions' }, ...choices, offer('Reject', { decision: 'reject' }, '')), problem, left);
   const details = asked.details === undefined || asked.details === null ? ''
     : h('details', {}, h('summary', {}, 'Details'), text(JSON.stringify(asked.details, null, 2), { label: 'Details' }));
   const element = h('section', { class: 'permission', 'aria-labelledby': id },

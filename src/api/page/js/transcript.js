@@ -174,7 +174,7 @@ class Transcript {
 
   called({ call_id: id, name, target, arguments: given }) {
     const { h } = this.#app;
-    const state = h('span', { class: 'badge badge-running' }, 'running');
+    const state = h('span', { class: 'chip running' }, 'running');
     const what = target === 'skill' ? 'Skill' : target === 'tools' ? 'List of tools' : 'Tool';
     const body = h('div', {}, h('h4', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
     this.#append(h('li', { class: 'entry entry-call' },
@@ -189,7 +189,7 @@ class Transcript {
     this.#calls.delete(id);
     const word = isError ? 'error' : 'ok';
     call.state.textContent = word;
-    call.state.className = `badge badge-${word}`;
+    call.state.className = `chip ${word}`;
     const shown = output === undefined ? failure(error) : pretty(output);
     call.body.append(h('h4', {}, isError ? 'Error' : 'Result'), text(shown, { label: `Result of ${call.name}` }));
   }

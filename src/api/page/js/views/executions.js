@@ -60,7 +60,7 @@ function list(root, params, app) {
     h('details', { open: params.query.has('agent') || params.query.has('prior') },
       h('summary', {}, 'Launch an agent'), launchForm(app, params.query)),
     filters(app, shown),
-    h('div', { class: 'scrolled', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
+    h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
       h('table', { class: 'executions' },
         h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
           .map((name) => h('th', { scope: 'col' }, name)))), body)),
@@ -116,11 +116,11 @@ function filters(app, shown) {
 }
 
 function row({ h, format }, execution) {
-  const child = execution.parent_execution_id === undefined ? '' : h('span', { class: 'quiet', title: `launched by ${execution.parent_execution_id}` }, '↳ ');
+  const child = execution.parent_execution_id === undefined ? '' : h('span', { class: 'dim', title: `launched by ${execution.parent_execution_id}` }, '↳ ');
   return h('tr', { dataset: { id: execution.id } },
     h('th', { scope: 'row' }, child, h('a', { href: `#/executions/${execution.id}`, title: execution.id }, format.short(execution.id))),
     h('td', {}, execution.agent_profile_id),
-    h('td', {}, h('span', { class: `badge badge-${execution.status}` }, execution.status)),
+    h('td', {}, h('span', { class: `chip ${execution.status}` }, execution.status)),
     h('td', {}, execution.mcp_mode),
     h('td', { class: 'number' }, format.count(execution.prompt_generation)),
     h('td', {}, h('time', { datetime: execution.started_at, title: execution.started_at }, format.ago(execution.started_at))),

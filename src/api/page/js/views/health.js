@@ -22,9 +22,9 @@ export default {
     const facts = h('div', { class: 'tiles' });
     const charts = h('div', { class: 'charts' });
     const ended = h('div', {});
-    const state = h('p', { class: 'quiet' }, 'Loading …');
+    const state = h('p', { class: 'dim' }, 'Loading …');
     root.append(h('h1', {}, 'Health'), state, facts, charts,
-      h('section', { 'aria-labelledby': 'ends' }, h('h2', { id: 'ends' }, 'How runs ended'), ended));
+      h('section', { class: 'card', 'aria-labelledby': 'ends' }, h('h2', { id: 'ends' }, 'How runs ended'), ended));
     const look = async () => {
       const samples = parseMetrics(await app.api.text('/metrics', { signal: aborting.signal }));
       remember(samples);
@@ -85,15 +85,15 @@ function drawn(app) {
   const { format } = app;
   const seconds = (value) => (value === null ? '–' : format.duration(value * MICROS_PER_SECOND));
   const line = (name, of) => ({ name, values: looks.map(of) });
-  const pair = (of) => [line('half', (look) => of(look)[0]), line('19 of 20', (look) => of(look)[1])];
+  const pair = (of) => [line('median', (look) => of(look)[0]), line('95 %', (look) => of(look)[1])];
   return [
     chart(app, 'Runs', format.count, [
       line('going on', (look) => look.going), line('queued', (look) => look.queued), line('suspended', (look) => look.suspended),
     ], LOOKS_MAX),
     chart(app, 'Runs that ended, in 5 s', format.count, [line('all', (look) => look.ended), line('ok', (look) => look.ok)], LOOKS_MAX),
-    chart(app, 'Work of a run takes at most', seconds, pair((look) => look.run), LOOKS_MAX),
-    chart(app, 'Time in the queue is at most', seconds, pair((look) => look.queue), LOOKS_MAX),
-    chart(app, 'Sync of a ledger takes at most', seconds, pair((look) => look.sync), LOOKS_MAX),
+    chart(app, 'Work of a run', seconds, pair((look) => look.run), LOOKS_MAX),
+    chart(app, 'Time in the queue', seconds, pair((look) => look.queue), LOOKS_MAX),
+    chart(app, 'Sync of a ledger', seconds, pair((look) => look.sync), LOOKS_MAX),
     chart(app, 'Instances and executions', format.count, [
       line('instances', (look) => look.instances), line('executions', (look) => look.executions),
     ], LOOKS_MAX),
@@ -119,8 +119,8 @@ function tiles({ h, format }, samples) {
     ['Executions', `${format.count(all('executions'))} live`],
     ['Prompts', `${format.count(all('prompts_queued'))} waiting`],
     ['Runs since start', format.count(all('runs_started_total'))],
-    ['Work of a run', `half ${seconds(quantile(run, 0.5))}, 19 of 20 ${seconds(quantile(run, 0.95))}`],
-    ['Sync of a ledger', `half ${seconds(quantile(sync, 0.5))}, 19 of 20 ${seconds(quantile(sync, 0.95))}`],
+    ['Work of a run', `median ${seconds(quantile(run, 0.5))}, 95 % ${seconds(quantile(run, 0.95))}`],
+    ['Sync of a ledger', `median ${seconds(quantile(sync, 0.5))}, 95 % ${seconds(quantile(sync, 0.95))}`],
     ['Failed writes', format.count(all('ledger_failures_total')), all('ledger_failures_total') === 0],
     ['Streams', `${format.count(all('stream_clients'))} clients`],
     ['Skills', `${format.count(all('skills', { state: 'enabled' }))} enabled, ${format.count(all('skills', { state: 'refused' }))} refused`],
@@ -134,9 +134,9 @@ function tiles({ h, format }, samples) {
 function ends({ h, format }, samples) {
   const rows = (samples.get('runs_ended_total') ?? []).filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
   if (rows.length === 0) return h('p', {}, 'No run has ended since the daemon started.');
-  return h('div', { class: 'scrolled', tabindex: '0', role: 'region', 'aria-label': 'How runs ended' },
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'How runs ended' },
     h('table', {}, h('thead', {}, h('tr', {}, ...['Status', 'Code', 'Runs'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', {}, ...rows.map(({ labels, value }) => h('tr', {},
-        h('th', { scope: 'row' }, h('span', { class: `badge badge-${labels.status}` }, labels.status)),
+        h('th', { scope: 'row' }, h('span', { class: `chip ${labels.status}` }, labels.status)),
         h('td', {}, labels.code), h('td', { class: 'number' }, format.count(value)))))));
 }

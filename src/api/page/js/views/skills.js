@@ -25,7 +25,7 @@ export default {
 async function showAll(root, _params, app, signal) {
   const { h } = app;
   root.append(h('h1', {}, 'Skills'));
-  const list = h('div', { 'aria-busy': 'true' }, h('p', { class: 'quiet' }, 'Loading …'));
+  const list = h('div', { 'aria-busy': 'true' }, h('p', { class: 'dim' }, 'Loading …'));
   root.append(list);
   const { skills, refused } = await app.api.get('/api/skills', { signal });
   list.removeAttribute('aria-busy');
@@ -40,7 +40,7 @@ function skillTable({ h, format }, skills) {
     h('th', { scope: 'row' }, h('a', { href: `#/skills/${encodeURIComponent(skill.name)}` }, skill.name)),
     h('td', {}, line(skill.description)),
     h('td', {}, skill.flavor ?? ''),
-    h('td', {}, badge(h, skill.enabled ? 'enabled' : 'disabled'), ' ', skill.pinned ? '' : badge(h, 'not pinned')),
+    h('td', {}, chip(h, skill.enabled ? 'enabled' : 'disabled'), ' ', skill.pinned ? '' : chip(h, 'not pinned')),
     h('td', {}, h('code', { title: skill.digest }, format.short(skill.digest)))));
   return scrolled(h, 'Skills', h('table', { class: 'skills' },
     h('thead', {}, h('tr', {}, ...['Name', 'What it does', 'Language', 'State', 'Digest']
@@ -50,14 +50,14 @@ function skillTable({ h, format }, skills) {
 
 function refusedList({ h }, refused) {
   const items = refused.map((skill) => h('li', {},
-    h('strong', {}, skill.name), ' ', badge(h, 'refused'),
+    h('strong', {}, skill.name), ' ', chip(h, 'refused'),
     h('ul', {}, ...skill.findings.slice(0, FINDINGS_MAX).map((found) => h('li', {}, finding(h, found)))),
     skill.findings_total > skill.findings.length
-      ? h('p', { class: 'quiet' }, `${skill.findings_total - skill.findings.length} more findings: skillrun skills lint shows them.`)
+      ? h('p', { class: 'dim' }, `${skill.findings_total - skill.findings.length} more findings: skillrun skills lint shows them.`)
       : ''));
-  return h('section', { 'aria-labelledby': 'refused' },
+  return h('section', { class: 'card', 'aria-labelledby': 'refused' },
     h('h2', { id: 'refused' }, 'Refused'),
-    h('p', { class: 'quiet' }, 'These cannot be used until what is wrong with them is mended.'),
+    h('p', { class: 'dim' }, 'These cannot be used until what is wrong with them is mended.'),
     h('ul', { class: 'refused' }, ...items));
 }
 
@@ -70,7 +70,7 @@ async function showOne(root, params, app, signal) {
   const { h } = app;
   const name = params.id;
   root.append(h('h1', {}, name));
-  const body = h('div', { 'aria-busy': 'true' }, h('p', { class: 'quiet' }, 'Loading …'));
+  const body = h('div', { 'aria-busy': 'true' }, h('p', { class: 'dim' }, 'Loading …'));
   root.append(body);
   const [detail, runs] = await Promise.all([
     app.api.get(`/api/skills/${encodeURIComponent(name)}`, { signal }),
@@ -91,16 +91,19 @@ async function showOne(root, params, app, signal) {
 
 function section(h, title, ...children) {
   const id = `section-${title.toLowerCase().replaceAll(' ', '-')}`;
-  return h('section', { 'aria-labelledby': id }, h('h2', { id }, title), ...children);
+  return h('section', { class: 'card', 'aria-labelledby': id }, h('h2', { id }, title), ...children);
 }
 
-function badge(h, word) {
-  return h('span', { class: `badge badge-${word.replaceAll(' ', '-')}` }, word);
+/** Which colour a word has. */
+const LOOKS = { enabled: 'ok', allowed: 'ok', missing: 'waiting', 'not pinned': 'waiting', refused: 'error' };
+
+function chip(h, word) {
+  return h('span', { class: `chip ${LOOKS[word] ?? word}` }, word);
 }
 
 /** Something wide, which scrolls by itself and can be scrolled by keyboard. */
 function scrolled(h, label, child) {
-  return h('div', { class: 'scrolled', tabindex: '0', role: 'region', 'aria-label': label }, child);
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, child);
 }
 
 function policy(h, { requested, granted, effective, missing }) {
@@ -112,7 +115,7 @@ function policy(h, { requested, granted, effective, missing }) {
       h('th', { scope: 'row' }, h('code', {}, capability)),
       h('td', {}, requested.includes(capability) ? 'yes' : 'no'),
       h('td', {}, sources.length === 0 ? 'no' : `by ${sources.join(', ')}`),
-      h('td', {}, effective.includes(capability) ? badge(h, 'allowed') : badge(h, missing.includes(capability) ? 'missing' : 'not in force')));
+      h('td', {}, effective.includes(capability) ? chip(h, 'allowed') : chip(h, missing.includes(capability) ? 'missing' : 'not in force')));
   });
   return scrolled(h, 'Policy', h('table', { class: 'policy' },
     h('thead', {}, h('tr', {}, ...['Capability', 'Requested', 'Granted', 'Effective'].map((name) => h('th', { scope: 'col' }, name)))),
@@ -123,7 +126,7 @@ function limits({ h, format }, byKey) {
   const rows = Object.entries(byKey).map(([key, { value, source }]) => h('tr', {},
     h('th', { scope: 'row' }, h('code', {}, key)),
     h('td', { class: 'number' }, limitValue(format, key, value)),
-    h('td', {}, source === 'default' ? h('span', { class: 'quiet' }, source) : badge(h, source))));
+    h('td', {}, source === 'default' ? h('span', { class: 'dim' }, source) : chip(h, source))));
   return h('details', {},
     h('summary', {}, `${rows.length} limits, ${set(byKey)} of them set`),
     scrolled(h, 'Limits', h('table', { class: 'limits' },
@@ -158,19 +161,19 @@ function about({ h }, { skill, license, compatibility, descriptor, failure, warn
     ['Schema of the result', descriptor.output_schema],
   ].filter(([, schema]) => schema !== null);
   return h('div', {},
-    failure === undefined ? '' : h('p', { class: 'problem' }, `It cannot be asked what it is (${failure.code}): ${failure.detail}`),
+    failure === undefined ? '' : h('p', { class: 'note bad' }, `It cannot be asked what it is (${failure.code}): ${failure.detail}`),
     h('dl', { class: 'facts' }, ...facts.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])),
-    ...warnings.map((found) => h('p', { class: 'warning' }, 'Odd: ', finding(h, found))),
+    ...warnings.map((found) => h('p', { class: 'note warn' }, 'Odd: ', finding(h, found))),
     ...schemas.map(([name, schema]) => h('details', {}, h('summary', {}, name),
       text(JSON.stringify(schema, null, 2), { label: name }))),
-    ...(descriptor?.refused_functions ?? []).map((refused) => h('p', { class: 'quiet' },
+    ...(descriptor?.refused_functions ?? []).map((refused) => h('p', { class: 'dim' },
       h('code', {}, refused.name), ` cannot be called: ${refused.reason}`)));
 }
 
 function lastRuns({ h, format }, name, runs) {
   const rows = runs.map((run) => h('tr', {},
     h('th', { scope: 'row' }, h('a', { href: `#/runs/${run.run_id}` }, format.short(run.run_id))),
-    h('td', {}, badge(h, run.status)),
+    h('td', {}, chip(h, run.status)),
     h('td', {}, run.code ?? ''),
     h('td', {}, h('time', { datetime: run.started_at ?? '', title: run.started_at ?? '' }, format.ago(run.started_at)))));
   if (rows.length === 0) return h('p', {}, 'It was not run yet.');
