@@ -49,7 +49,10 @@ export function chat(root, id, app) {
       live: (isLive) => panel.live(isLive),
       fail: app.fail,
     });
-  }).catch(app.fail);
+  }).catch((error) => {
+    if (error.name === 'AbortError') return;
+    root.replaceChildren(h('h1', {}, 'Execution'), h('p', { class: 'note bad' }, error.message));
+  });
   const interval = setInterval(() => talk.tick(), TICK_MS);
   return () => {
     aborting.abort();

@@ -232,7 +232,8 @@ function endpoint(child) {
   });
 }
 
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const input = createInterface({ input: process.stdin });
+const lines = input[Symbol.asyncIterator]();
 
 /** Asks the test for something that only it can do, and waits until that is done; gives what it answers. */
 export async function ask(what) {
@@ -241,21 +242,23 @@ export async function ask(what) {
   return value;
 }
 
-/** Runs axe in the page, and asserts that it has nothing to complain about. */
-export async function assertAccessible(browser, axe, where) {
+/** What axe has to complain about the page as it is. */
+export async function inaccessible(browser, axe) {
   await browser.call('Runtime.evaluate', { expression: readFileSync(axe, 'utf8') });
-  const found = await browser.eval(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations, passes }) => ({
-    violations: violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 5).map(({ html, failureSummary }) =>
-      html.slice(0, 160) + ' ' + failureSummary).join(' | ')),
+  const { violations, passes } = await browser.eval(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations, passes }) => ({
+    violations: violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html, failureSummary }) =>
+      html.slice(0, 200) + ' ' + failureSummary)]),
     passes: passes.length,
   }))`);
-  assert(found.passes > 5, `${where}: axe looked at nothing`);
-  assertEqual(found.violations, [], where);
+  assert(passes > 5, 'axe looked at nothing');
+  return violations;
 }
 
 /** Runs a scenario with a browser of its own, which ends with it. */
 export async function scenario(run, options) {
   const browser = await Chromium.start(options);
+  // A test that is gone leaves no browser behind.
+  input.once('close', () => browser.child.kill('SIGKILL'));
   try {
     await run(browser);
     assertEqual(await browser.complaints(), [], 'what the policy refused and what went wrong');

@@ -16,7 +16,8 @@ export default {
     const aborting = new AbortController();
     const show = params.id === null ? showAll : showOne;
     show(root, params, app, aborting.signal).catch((error) => {
-      if (error.name !== 'AbortError') app.fail(error);
+      if (error.name === 'AbortError') return;
+      root.querySelector('[aria-busy]')?.replaceChildren(app.h('p', { class: 'note bad' }, `${error.message} ${error.hint ?? ''}`));
     });
     return () => aborting.abort();
   },
