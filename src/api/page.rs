@@ -40,6 +40,7 @@ macro_rules! files {
 files![
     "app.css",
     "index.html",
+    "js/answer.js",
     "js/api.js",
     "js/dom.js",
     "js/format.js",
@@ -47,7 +48,10 @@ files![
     "js/main.js",
     "js/pending.js",
     "js/rows.js",
+    "js/sides.js",
+    "js/timeline.js",
     "js/token.js",
+    "js/value.js",
     "js/views/approvals.js",
     "js/views/executions.js",
     "js/views/health.js",
