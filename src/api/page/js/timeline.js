@@ -49,7 +49,7 @@ export function createTimeline(runId) {
   const open = [];
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
-    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], add,
+    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), add,
   };
 
   function span(key, kind, parent, start, seq) {
@@ -124,6 +124,7 @@ export function createTimeline(runId) {
       root.end = micros(event.time);
       root.result = event;
       root.isFailed = event.payload.status === 'error';
+      if (!['suspended', 'interrupted'].includes(event.payload.status)) line.asking.clear();
       const attempt = line.attempts.at(-1);
       if (attempt) Object.assign(attempt, { to: root.end, end: event });
     },
@@ -183,11 +184,13 @@ export function createTimeline(runId) {
       finish(`c:${event.payload.call_id}`, event, Boolean(event.payload.error) || event.payload.status >= 400);
     },
     approval_request(event) {
-      begin(`a:${event.payload.approval_id}`, 'approval', event, text(event.payload.prompt));
+      line.asking.add(begin(`a:${event.payload.approval_id}`, 'approval', event, text(event.payload.prompt)));
     },
     approval_response(event) {
       const made = finish(`a:${event.payload.approval_id}`, event, event.payload.approved === false);
-      if (made) line.waits.push({ start: made.start, end: made.end, why: 'approval' });
+      if (!made) return;
+      line.asking.delete(made);
+      line.waits.push({ start: made.start, end: made.end, why: 'approval' });
     },
     timer(event) {
       const end = micros(event.time);
@@ -218,29 +221,18 @@ export function createTimeline(runId) {
   return line;
 }
 
-/** Microseconds of the run in which it waited, however many waits went on at once. */
-export function waited(line, now) {
-  const open = [];
-  for (const one of spansOf(line.root)) if (one.kind === 'approval' && one.end === null) open.push({ start: one.start, end: now });
-  if (line.completed?.payload.status === 'suspended') open.push({ start: line.root.end, end: now });
-  const all = [...line.waits, ...open].sort((a, b) => a.start - b.start);
-  let total = 0;
-  let until = -Infinity;
-  for (const { start, end } of all) {
-    if (end <= until) continue;
-    total += end - Math.max(start, until);
-    until = end;
+/** When the run waited, in order and without overlap; what goes on until `now` included. */
+export function waitsOf(line, now) {
+  const open = [...line.asking].map((one) => ({ start: one.start, end: now, why: 'approval' }));
+  const end = line.completed?.payload.status;
+  if (end === 'suspended' || end === 'interrupted') open.push({ start: line.root.end, end: now, why: end });
+  const merged = [];
+  for (const wait of [...line.waits, ...open].sort((a, b) => a.start - b.start)) {
+    const before = merged.at(-1);
+    if (before && wait.start <= before.end) before.end = Math.max(before.end, wait.end);
+    else merged.push({ ...wait });
   }
-  return total;
-}
-
-function* spansOf(root) {
-  const stack = [root];
-  while (stack.length) {
-    const one = stack.pop();
-    yield one;
-    for (let place = one.children.length - 1; place >= 0; place -= 1) stack.push(one.children[place]);
-  }
+  return merged;
 }
 
 /**

@@ -34,7 +34,7 @@ export function copied(whole, app, label) {
     h('button', {
       type: 'button', class: 'quiet', 'aria-label': `Copy ${label}`, title: `Copy ${label}`,
       onclick: () => navigator.clipboard?.writeText(whole).then(() => app.say('Copied'), app.fail),
-    }, '⧉'));
+    }, 'Copy'));
 }
 
 /** Asks whether something is to be done; resolves to the form's data, or to `null`. */

@@ -3,7 +3,7 @@
 import { answerCard } from '../answer.js';
 import { createRows } from '../rows.js';
 import { outcomeCard, runCards, spanCard } from '../sides.js';
-import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, waited } from '../timeline.js';
+import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, waitsOf } from '../timeline.js';
 import { ask, copied } from '../value.js';
 
 const ROW_PX = 30;
@@ -16,6 +16,8 @@ const CHILDREN_MAX = 50;
 const PAGE_EVENTS = 1_000;
 const NAME_INDENT_PX = 14;
 const INDENT_MAX = 14;
+/** Waits that are marked in one bar. Protects the page. */
+const MARKS_MAX = 500;
 const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', prompt: '❯' };
 
 export default {
@@ -116,15 +118,15 @@ export default {
       const made = h('span', { class: `bar ${one.kind} ${state} ${one.isPoint ? 'point' : ''} ${isUnanswered ? 'cut-off' : ''}` });
       made.style.left = `${place}%`;
       made.style.width = `${width}%`;
-      if (one.kind !== 'run') return made;
+      if (one !== line.root) return made;
       const { from, to } = visibleSpan();
-      return [made, line.waits.map((wait) => {
+      return [made, waitsOf(line, span().to).slice(0, MARKS_MAX).map((wait) => {
         const mark = h('span', { class: 'bar waited', title: `waited: ${wait.why}` });
         const begin = Math.max(0, ((wait.start - from) / (to - from)) * 100);
         mark.style.left = `${begin}%`;
         mark.style.width = `${Math.max(0, Math.min(100, ((wait.end - from) / (to - from)) * 100) - begin)}%`;
         return mark;
-      }).slice(0, 500)];
+      })];
     }
 
     function fold(item, isOpen) {
@@ -185,7 +187,7 @@ export default {
       if (!isMounted || !isDirty && (isOver || document.hidden)) return;
       const wasDirty = isDirty;
       isDirty = false;
-      const { from, to, now } = span();
+      const { from, to } = span();
       wide.hidden = zoom === null;
       if (wasDirty) {
         rows.set(rowsOf(line, { folded, childOf: (child) => children.get(child)?.line ?? null, wanted: (one) => hasPoints || !one.isPoint }));
@@ -193,7 +195,7 @@ export default {
         cards();
         if (shownSide) refreshSide();
       } else rows.redraw();
-      const waitMicros = waited(line, now);
+      const waitMicros = waitsOf(line, to).reduce((total, wait) => total + Math.max(0, Math.min(to, wait.end) - wait.start), 0);
       fill(sums, `${format.duration(to - from)} in all, `, h('strong', null, format.duration(Math.max(0, to - from - waitMicros))), ' worked, ',
         h('span', { class: 'warn' }, `${format.duration(waitMicros)} waited`), line.cost === null ? null : `, ${format.cost(line.cost)}`,
         ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
@@ -243,7 +245,7 @@ export default {
           started?.parent_run_id ? ['Asked for by ', h('a', { href: `#/runs/${started.parent_run_id}` }, format.short(started.parent_run_id)), '. '] : null,
           started?.resumed_from ? ['Repeats the beginning of ', h('a', { href: `#/runs/${started.resumed_from}` }, format.short(started.resumed_from)), '. '] : null,
           started?.session ? ['The ledger of ', h('a', { href: `#/executions/${started.session.execution_id}` }, 'an execution'), '. '] : null,
-          h('a', { href: `#/runs?parent=${id}` }, 'Its children')),
+          h('a', { href: `#/runs?parent=${id}` }, 'Runs that it asked for')),
         row?.corruption ? h('div', { class: 'note bad' }, `The ledger is damaged: ${row.corruption}`) : null,
         outcomeCard(line));
     }
