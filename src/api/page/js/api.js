@@ -6,6 +6,8 @@ const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 30_000;
 /** Milliseconds that a page may be hidden before its streams are given back. Protects the streams of the others. */
 const HIDDEN_MS_MAX = 10_000;
+/** Decimal digits that a number of JavaScript always holds. */
+const EXACT_DIGITS = 15;
 
 /** What the daemon answered in place of what was asked for. */
 export class ApiError extends Error {
@@ -26,10 +28,12 @@ export class ApiError extends Error {
  * `JSON.rawJSON`, so that what is shown is what is on record.
  */
 export function parse(text) {
-  if (!JSON.rawJSON || !/\d{16}|\d[eE]/.test(text)) return JSON.parse(text);
+  if (!JSON.rawJSON || !/[\d.]{16}|\d[eE]\+?\d{3}/.test(text)) return JSON.parse(text);
   return JSON.parse(text, (_key, value, context) => {
     if (typeof value !== 'number' || context?.source === undefined) return value;
-    return String(value) === context.source ? value : JSON.rawJSON(context.source);
+    const digits = context.source.replace(/[eE].*|\D/g, '').replace(/^0+/, '').length;
+    const isExact = Number.isFinite(value) && (digits <= EXACT_DIGITS || String(value) === context.source);
+    return isExact ? value : JSON.rawJSON(context.source);
   });
 }
 

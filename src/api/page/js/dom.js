@@ -69,7 +69,7 @@ export function fill(element, ...children) {
 /** Foreign text in a `pre`, cut where it is long, with a button for the rest. */
 export function text(foreign, { max = TEXT_CHARS_MAX, label = 'text' } = {}) {
   const whole = String(foreign ?? '');
-  const pre = h('pre', { class: 'text', tabindex: '0', role: 'region', 'aria-label': label }, whole.slice(0, max));
+  const pre = h('pre', { class: 'text', tabindex: '0', role: 'group', 'aria-label': label }, whole.slice(0, max));
   if (whole.length <= max) return pre;
   const rest = whole.length - max;
   const button = h('button', { type: 'button', class: 'quiet', onclick: show }, `Show ${rest.toLocaleString('en')} more characters`);

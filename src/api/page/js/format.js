@@ -31,6 +31,8 @@ export function bytes(count) {
 /** A whole number with separators. */
 export function count(number) {
   if (number === null || number === undefined) return UNKNOWN;
+  // What JavaScript cannot hold stays as it is spelled.
+  if (typeof number === 'object') return JSON.stringify(number);
   return Number(number).toLocaleString('en');
 }
 
