@@ -44,7 +44,7 @@ export function permissionCard(app, asked, send) {
   const details = asked.details === undefined || asked.details === null ? ''
     : h('details', {}, h('summary', {}, 'Details'), text(JSON.stringify(asked.details, null, 2), { label: 'Details' }));
   const element = h('section', { class: 'permission', 'aria-labelledby': id },
-    h('h3', { id }, 'Asks for permission'), text(asked.title, { label: 'Question' }), details, controls);
+    h('h2', { id }, 'Asks for permission'), text(asked.title, { label: 'Question' }), details, controls);
   const card = {
     element,
     tick() {

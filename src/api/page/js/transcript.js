@@ -155,7 +155,7 @@ class Transcript {
   prompted({ prompt, prompt_generation: generation }) {
     const { h } = this.#app;
     this.#append(h('li', { class: 'entry entry-prompt' },
-      h('h3', {}, `Prompt ${generation}`), text(prompt, { label: `Prompt ${generation}` })));
+      h('h2', {}, `Prompt ${generation}`), text(prompt, { label: `Prompt ${generation}` })));
   }
 
   planned({ entries, prompt_generation: generation }) {
@@ -167,7 +167,7 @@ class Transcript {
     if (shown !== undefined) {
       shown.replaceWith(plan);
     } else {
-      this.#append(h('li', { class: 'entry entry-plan' }, h('h3', {}, 'Plan'), plan));
+      this.#append(h('li', { class: 'entry entry-plan' }, h('h2', {}, 'Plan'), plan));
     }
     this.#plans.set(generation, plan);
   }
@@ -176,7 +176,7 @@ class Transcript {
     const { h } = this.#app;
     const state = h('span', { class: 'chip running' }, 'running');
     const what = target === 'skill' ? 'Skill' : target === 'tools' ? 'List of tools' : 'Tool';
-    const body = h('div', {}, h('h4', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
+    const body = h('div', {}, h('h3', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
     this.#append(h('li', { class: 'entry entry-call' },
       h('details', {}, h('summary', {}, `${what} `, h('code', {}, name), ' ', state), body)));
     this.#calls.set(id, { state, body, name });
@@ -191,7 +191,7 @@ class Transcript {
     call.state.textContent = word;
     call.state.className = `chip ${word}`;
     const shown = output === undefined ? failure(error) : pretty(output);
-    call.body.append(h('h4', {}, isError ? 'Error' : 'Result'), text(shown, { label: `Result of ${call.name}` }));
+    call.body.append(h('h3', {}, isError ? 'Error' : 'Result'), text(shown, { label: `Result of ${call.name}` }));
   }
 
   asked(event) {
@@ -267,7 +267,7 @@ class Growing {
     const body = type === 'reasoning'
       ? h('details', { open: true }, h('summary', {}, 'Reasoning'), this.#pre)
       : this.#pre;
-    this.element = h('li', { class: `entry entry-${type}` }, type === 'reasoning' ? '' : h('h3', {}, 'Agent'), body);
+    this.element = h('li', { class: `entry entry-${type}` }, type === 'reasoning' ? '' : h('h2', {}, 'Agent'), body);
   }
 
   add(piece) {

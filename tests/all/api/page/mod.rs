@@ -2,7 +2,6 @@
 //! file, which drives the browser and asks the test for what only the test can do.
 
 mod conversation;
-mod hostile;
 mod runs;
 mod views;
 

@@ -134,7 +134,7 @@ function tiles({ h, format }, samples) {
 function ends({ h, format }, samples) {
   const rows = (samples.get('runs_ended_total') ?? []).filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
   if (rows.length === 0) return h('p', {}, 'No run has ended since the daemon started.');
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'How runs ended' },
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Table of ends' },
     h('table', {}, h('thead', {}, h('tr', {}, ...['Status', 'Code', 'Runs'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', {}, ...rows.map(({ labels, value }) => h('tr', {},
         h('th', { scope: 'row' }, h('span', { class: `chip ${labels.status}` }, labels.status)),

@@ -118,7 +118,7 @@ function policy(h, { requested, granted, effective, missing }) {
       h('td', {}, sources.length === 0 ? 'no' : `by ${sources.join(', ')}`),
       h('td', {}, effective.includes(capability) ? chip(h, 'allowed') : chip(h, missing.includes(capability) ? 'missing' : 'not in force')));
   });
-  return scrolled(h, 'Policy', h('table', { class: 'policy' },
+  return scrolled(h, 'Capabilities', h('table', { class: 'policy' },
     h('thead', {}, h('tr', {}, ...['Capability', 'Requested', 'Granted', 'Effective'].map((name) => h('th', { scope: 'col' }, name)))),
     h('tbody', {}, ...rows)));
 }
@@ -130,7 +130,7 @@ function limits({ h, format }, byKey) {
     h('td', {}, source === 'default' ? h('span', { class: 'dim' }, source) : chip(h, source))));
   return h('details', {},
     h('summary', {}, `${rows.length} limits, ${set(byKey)} of them set`),
-    scrolled(h, 'Limits', h('table', { class: 'limits' },
+    scrolled(h, 'Table of limits', h('table', { class: 'limits' },
       h('thead', {}, h('tr', {}, ...['Limit', 'Value', 'Set by'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', {}, ...rows))));
 }
@@ -179,7 +179,7 @@ function lastRuns({ h, format }, name, runs) {
     h('td', {}, h('time', { datetime: run.started_at ?? '', title: run.started_at ?? '' }, format.ago(run.started_at)))));
   if (rows.length === 0) return h('p', {}, 'It was not run yet.');
   return h('div', {},
-    scrolled(h, 'Last runs', h('table', {},
+    scrolled(h, 'Table of last runs', h('table', {},
       h('thead', {}, h('tr', {}, ...['Run', 'Status', 'Code', 'Started'].map((title) => h('th', { scope: 'col' }, title)))),
       h('tbody', {}, ...rows))),
     h('p', {}, h('a', { href: `#/runs?skill=${encodeURIComponent(name)}` }, 'All runs of this skill')));
