@@ -139,7 +139,7 @@ export class Chromium {
       try {
         const found = await this.eval(`new Promise((resolve, reject) => {
           const until = performance.now() + ${Math.max(deadlineMs - Date.now(), 0)};
-          const look = () => {
+          const look = async () => {
             let found;
             try { found = (${expression}); } catch (error) { found = null; }
             if (found) return resolve(found === true || typeof found !== 'object' ? found : true);
@@ -199,7 +199,7 @@ export class Chromium {
   /** Presses a key. */
   async press(key, code = key, modifiers = 0) {
     const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
-    const codes = { Enter: 13, Tab: 9, Escape: 27, ' ': 32 };
+    const codes = { Enter: 13, Tab: 9, Escape: 27, ' ': 32, End: 35, Home: 36 };
     const windowsVirtualKeyCode = codes[key] ?? key.toUpperCase().charCodeAt(0);
     await this.call('Input.dispatchKeyEvent', { type: 'keyDown', key, code, modifiers, text, windowsVirtualKeyCode });
     await this.call('Input.dispatchKeyEvent', { type: 'keyUp', key, code, modifiers, windowsVirtualKeyCode });

@@ -2,6 +2,7 @@
 //! file, which drives the browser and asks the test for what only the test can do.
 
 mod conversation;
+mod hostile;
 mod runs;
 mod views;
 
