@@ -37,7 +37,7 @@ export function permissionCard(app, asked, send) {
   };
   const choices = asked.options.length === 0
     ? [offer('Approve', { decision: 'approve' }, 'primary')]
-    : asked.options.map((option) => offer(option.label, { decision: 'approve', option: option.id }, 'primary'));
+    : asked.options.map((option) => offer(option.label, { decision: 'approve', option: option.id }, ''));
   controls.append(
     h('div', { class: 'field' }, h('label', { for: `${id}-reason` }, 'Reason or answer in words'), reason),
     h('div', { class: 'actions' }, ...choices, offer('Reject', { decision: 'reject' }, '')), problem, left);

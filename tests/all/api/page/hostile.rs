@@ -11,8 +11,7 @@ use super::*;
 use crate::harness::eventually;
 
 /// Markup that would run a script, in each way that there is.
-const MARKUP: &str =
-    "<script>globalThis.hit = 1</script><img src=x onerror='globalThis.hit = 1'><svg onload='globalThis.hit = 1'>";
+const MARKUP: &str = "<script>globalThis.hit = 1</script><img src=x onerror='globalThis.hit = 1'><svg onload='globalThis.hit = 1'>";
 /// Characters that turn what is around them, that take no room, and that stand in no line.
 const BIDI: &str = "ab\u{202e}cd\u{2066}ef\u{200b}gh\u{0}ij\u{feff}";
 /// Steps of one run.
@@ -23,7 +22,10 @@ const LINE_BYTES: usize = 1024 * 1024;
 #[test]
 fn what_a_skill_says_is_text_and_stalls_nothing() {
     let home = home();
-    let described = format!("---\nname: greet\ndescription: '{}'\n---\n", MARKUP.replace('\'', "\""));
+    let described = format!(
+        "---\nname: greet\ndescription: '{}'\n---\n",
+        MARKUP.replace('\'', "\"")
+    );
     fs::write(home.skill("greet").join("SKILL.md"), described).unwrap();
     let daemon = Daemon::start(&home);
     let runtime = runtime_builder().build().unwrap();
@@ -46,7 +48,9 @@ fn what_a_skill_says_is_text_and_stalls_nothing() {
         recorder.record(Origin::Guest, &Event::from(exit)).unwrap();
     }
     complete(&recorder, RunStatus::Ok);
-    let prompt = format!("echo {MARKUP}{BIDI}\nemit-big {LINE_BYTES}\nreason {MARKUP}\nchunks {NODES} 0\npermission {MARKUP}");
+    let prompt = format!(
+        "echo {MARKUP}{BIDI}\nemit-big {LINE_BYTES}\nreason {MARKUP}\nchunks {NODES} 0\npermission {MARKUP}"
+    );
     let launch = json!({ "agent_profile_id": "probe-agent", "prompt": prompt });
     let execution = daemon.post("/api/agent/executions", &launch).json();
     eventually("a question", || {

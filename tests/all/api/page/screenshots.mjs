@@ -7,7 +7,7 @@ import { scenario } from './chromium.mjs';
 
 const [base, folder] = process.argv.slice(2);
 const WIDTH = 1200;
-const HEIGHT = 800;
+const HEIGHT = 900;
 const SCHEMES = ['light', 'dark'];
 const TICKETS = [
   ['T-1', 'Checkout is down for all customers'],
