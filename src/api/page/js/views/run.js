@@ -201,7 +201,8 @@ export default {
         ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
         line.isFull ? ` · only the first ${format.count(EVENTS_MAX)} are shown` : null);
       const seen = visibleSpan();
-      fill(scale, [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part))));
+      fill(scale, h('span', { class: 'name' }), h('span', { class: 'marks' },
+        [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part)))), h('span', { class: 'took' }));
     }
 
     let cardsVersion = '';
