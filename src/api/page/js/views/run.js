@@ -16,6 +16,8 @@ const CHILDREN_MAX = 50;
 const PAGE_EVENTS = 1_000;
 const NAME_INDENT_PX = 14;
 const INDENT_MAX = 14;
+/** Pixels of the shortest bar. */
+const BAR_PX_MIN = 3;
 /** Waits that are marked in one bar. Protects the page. */
 const MARKS_MAX = 500;
 const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', prompt: '❯' };
@@ -116,7 +118,8 @@ export default {
 
     function bar(one, place, width, state, isUnanswered) {
       const made = h('span', { class: `bar ${one.kind} ${state} ${one.isPoint ? 'point' : ''} ${isUnanswered ? 'cut-off' : ''}` });
-      made.style.left = `${place}%`;
+      // Whatever is at the very end is still seen.
+      made.style.left = `min(${place}%, calc(100% - ${BAR_PX_MIN}px))`;
       made.style.width = `${width}%`;
       if (one !== line.root) return made;
       const { from, to } = visibleSpan();
