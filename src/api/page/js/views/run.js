@@ -95,10 +95,11 @@ export default {
           class: one.kind,
           'aria-level': depth + 1,
           'aria-expanded': canOpen ? String(isOpen) : null,
-          'aria-label': `${format.words(one.kind)} ${one.label}, ${isUnanswered ? 'without an end' : state === 'going' ? 'going on' : state}${took ? `, ${took}` : ''}`,
         },
         children: [
           nameOf(one, depth, canOpen, isOpen, key, count),
+          // Symbol and colour say it to whoever sees them.
+          h('span', { class: 'unseen' }, `, ${format.words(one.kind)}, ${isUnanswered ? 'without an end' : state === 'going' ? 'going on' : state}`),
           h('span', { class: 'lane' }, bar(one, place, width, state, isUnanswered)),
           h('span', { class: 'took right' }, took)],
       };

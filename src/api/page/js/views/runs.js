@@ -176,7 +176,6 @@ export default {
         attributes: {
           'aria-level': depth + 1,
           'aria-expanded': children ? String(isOpen) : null,
-          'aria-label': `${run.skill ?? 'unknown skill'}, ${status}, ${took}, ${format.ago(run.started_at)}`,
         },
         children: [name,
           h('span', { class: 'status' }, h('span', { class: `chip ${status}` }, status)),
