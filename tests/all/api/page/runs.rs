@@ -33,7 +33,8 @@ fn a_run_is_started_by_form_watched_and_approved() {
     assert_eq!(answers[0]["payload"]["approved"], true);
     assert_eq!(answers[0]["payload"]["reason"], "they are due");
     let started = &home.events_of(approved, "run_started")[0]["payload"];
-    let question = json!({ "call": "ask", "prompt": "Send 3 letters?", "payload": "{\"letters\": 3}" });
+    let question =
+        json!({ "call": "ask", "prompt": "Send 3 letters?", "payload": "{\"letters\": 3}" });
     let input = json!({ "verb": "calls", "calls": [question] });
     assert_eq!(started["input"], input, "{started}");
 }
