@@ -24,8 +24,6 @@ const POINTS = {
   error: (payload) => text(payload.message),
   denied: (payload) => `denied: ${text(payload.wanted)}`,
   custom: (payload) => text(payload.name ?? 'custom'),
-  prompt: (payload) => text(payload.text),
-  turn_completed: (payload) => `turn over: ${text(payload.stop_reason)}`,
   session_update: (payload) => text(payload.text ?? payload.kind),
   session_status: (payload) => text(payload.status),
   run_resumed: (payload) => `resumed, attempt ${payload.attempt ?? ''}`,
@@ -144,6 +142,16 @@ export function createTimeline(runId) {
     node_exit(event) {
       const key = `n:${event.payload.node_id}`;
       finish(key, event, event.payload.success === false);
+      const seat = open.findLastIndex((one) => one.key === key);
+      if (seat >= 0) open.length = seat;
+    },
+    prompt(event) {
+      const made = begin(`t:${event.payload.generation}`, 'turn', event, text(event.payload.text));
+      if (open.length < STEPS_MAX) open.push(made);
+    },
+    turn_completed(event) {
+      const key = `t:${event.payload.generation}`;
+      if (!finish(key, event, Boolean(event.payload.error))) return point(event);
       const seat = open.findLastIndex((one) => one.key === key);
       if (seat >= 0) open.length = seat;
     },

@@ -20,7 +20,7 @@ const INDENT_MAX = 14;
 const BAR_PX_MIN = 3;
 /** Waits that are marked in one bar. Protects the page. */
 const MARKS_MAX = 500;
-const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', prompt: '❯' };
+const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', turn: '❯' };
 
 export default {
   title: ({ id }) => `Run ${id?.slice(-8) ?? ''}`,
@@ -50,7 +50,7 @@ export default {
     const scale = h('div', { class: 'scale', 'aria-hidden': 'true' });
     const sums = h('p', { class: 'dim sums' });
     const rows = createRows({
-      label: 'What happened', rowPx: ROW_PX, role: 'tree',
+      label: 'What happened', rowPx: ROW_PX, role: 'tree', hold: 'end',
       key: (item) => item.key, make, open: (item) => select(item), fold: (item, isOpen) => fold(item, isOpen),
     });
     const points = h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: true, onchange: (event) => { hasPoints = event.target.checked; touch(); } }), 'Log and notes');

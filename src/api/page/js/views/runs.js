@@ -53,7 +53,7 @@ export default {
 
     const foot = h('div', { class: 'foot dim', role: 'status' });
     const rows = createRows({
-      label: 'Runs', rowPx: ROW_PX, role: 'tree',
+      label: 'Runs', rowPx: ROW_PX, role: 'tree', hold: 'row',
       key: (item) => item.run.run_id,
       make,
       open: (item) => app.go(`#/runs/${item.run.run_id}`),
