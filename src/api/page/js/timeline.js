@@ -47,7 +47,7 @@ export function createTimeline(runId) {
   const open = [];
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
-    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), add,
+    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
   };
 
   function span(key, kind, parent, start, seq) {
@@ -146,8 +146,15 @@ export function createTimeline(runId) {
       if (seat >= 0) open.length = seat;
     },
     prompt(event) {
+      if (line.idleSince !== null) line.waits.push({ start: line.idleSince, end: micros(event.time), why: 'no prompt' });
+      line.idleSince = null;
       const made = begin(`t:${event.payload.generation}`, 'turn', event, text(event.payload.text));
       if (open.length < STEPS_MAX) open.push(made);
+    },
+    session_status(event) {
+      // An agent that waits for its next prompt does nothing.
+      if (['boot_ready', 'ready'].includes(event.payload.status)) line.idleSince = micros(event.time);
+      point(event);
     },
     turn_completed(event) {
       const key = `t:${event.payload.generation}`;
@@ -233,6 +240,7 @@ export function createTimeline(runId) {
 export function waitsOf(line, now) {
   const open = [...line.asking].map((one) => ({ start: one.start, end: now, why: 'approval' }));
   const end = line.completed?.payload.status;
+  if (line.idleSince !== null) open.push({ start: line.idleSince, end: line.root.end ?? now, why: 'no prompt' });
   if (end === 'suspended' || end === 'interrupted') open.push({ start: line.root.end, end: now, why: end });
   const merged = [];
   for (const wait of [...line.waits, ...open].sort((a, b) => a.start - b.start)) {
