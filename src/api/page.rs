@@ -59,6 +59,7 @@ files![
     "js/sides.js",
     "js/timeline.js",
     "js/token.js",
+    "js/tray.js",
     "js/transcript.js",
     "js/value.js",
     "js/views/approvals.js",

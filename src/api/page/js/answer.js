@@ -58,6 +58,7 @@ export function answerCard(approval, app, { answered, hasRun = true } = {}) {
 
   function lock(isLocked) {
     for (const control of element.querySelectorAll('.actions button, textarea, input')) control.disabled = isLocked;
+    element.classList.toggle('settled', isLocked);
   }
 
   async function answer(decision) {

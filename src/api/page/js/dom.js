@@ -2,8 +2,12 @@
 
 /** Characters that a text shows at once. Protects the page from one line that is as long as a skill likes. */
 const TEXT_CHARS_MAX = 4_000;
-/** Characters that a text shows when the rest was asked for. Protects the page likewise. */
-const REST_CHARS_MAX = 1_000_000;
+/** Characters that are shown for one press of the button. */
+const MORE_CHARS = 100_000;
+/** Characters that are shown in the end. Protects the page likewise. */
+const ALL_CHARS_MAX = 2_000_000;
+/** Characters of one block of a long text. Protects the page from laying out all of it at once. */
+const BLOCK_CHARS = 8_000;
 
 // Controls, characters that take no room, and those that change the direction of what is around them: with
 // them a text can look like another one. Line break and tab are seen for what they are.
@@ -66,21 +70,35 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Foreign text in a `pre`, cut where it is long, with a button for the rest. */
+/** Foreign text in a `pre`, cut where it is long, with a button for what follows, a stretch at a time. */
 export function text(foreign, { max = TEXT_CHARS_MAX, label = 'text' } = {}) {
   const whole = String(foreign ?? '');
   const pre = h('pre', { class: 'text', tabindex: '0', role: 'group', 'aria-label': label }, whole.slice(0, max));
   if (whole.length <= max) return pre;
-  const rest = whole.length - max;
-  const button = h('button', { type: 'button', class: 'quiet', onclick: show }, `Show ${rest.toLocaleString('en')} more characters`);
-  function show() {
-    const more = whole.slice(max, REST_CHARS_MAX);
-    append(pre, more);
-    if (whole.length > REST_CHARS_MAX) append(pre, ` … ${(whole.length - REST_CHARS_MAX).toLocaleString('en')} characters are not shown`);
-    button.remove();
-    pre.focus();
+  let shown = max;
+  const button = h('button', { type: 'button', class: 'quiet', onclick: more });
+  const note = h('span', { class: 'dim' });
+  function tell() {
+    const left = Math.min(whole.length, ALL_CHARS_MAX) - shown;
+    button.hidden = left <= 0;
+    fill(button, `Show ${Math.min(left, MORE_CHARS).toLocaleString('en')} more characters`);
+    fill(note, `${shown.toLocaleString('en')} of ${whole.length.toLocaleString('en')} characters are shown`);
   }
-  return h('div', { class: 'cut' }, pre, button);
+  function more() {
+    const until = Math.min(whole.length, ALL_CHARS_MAX, shown + MORE_CHARS);
+    while (shown < until) {
+      // One block is laid out at a time, and only where it is in sight. It ends with a line, where there is an end.
+      let end = Math.min(until, shown + BLOCK_CHARS);
+      const broken = end < whole.length ? whole.lastIndexOf('\n', end - 1) : -1;
+      if (broken > shown) end = broken + 1;
+      pre.append(h('span', { class: 'block' }, whole.slice(shown, end).replace(/\n$/, '')));
+      shown = end;
+    }
+    tell();
+    if (button.hidden) pre.focus();
+  }
+  tell();
+  return h('div', { class: 'cut' }, pre, button, note);
 }
 
 /** Foreign text in one line, cut without a way to the rest: for rows that lead to a place that shows it. */

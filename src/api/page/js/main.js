@@ -6,6 +6,7 @@ import * as format from './format.js';
 import { createHub } from './hub.js';
 import { createPending } from './pending.js';
 import { askToken } from './token.js';
+import { createTray } from './tray.js';
 import approvals from './views/approvals.js';
 import executions from './views/executions.js';
 import health from './views/health.js';
@@ -77,6 +78,9 @@ function parseFragment() {
 }
 
 let shown = { key: null, unmount: null };
+// The page of approvals has them anyway, and a run those of its own.
+const drawTray = createTray(document.getElementById('tray'), app,
+  (approval) => !location.hash.startsWith('#/approvals') && !location.hash.startsWith(`#/runs/${approval.run_id}`));
 
 function show() {
   const { first, params } = parseFragment();
@@ -107,6 +111,7 @@ function show() {
   } catch (error) {
     fail(error);
   }
+  drawTray();
   window.scrollTo(0, 0);
   if (!isFirst) main.focus({ preventScroll: true });
   say(view.title(params));

@@ -10,10 +10,11 @@ const SPACE_PX_MAX = 8_000_000;
 /**
  * `make(item, index)` gives the attributes and children of a row, as `{ attributes, children }`; `key(item)` what it
  * is known by. `open(item)` is called for Enter or a click, `fold(item, is_open)` for the arrow keys; `end()` when
- * the last rows come in sight. `press(event)` of what it returns is for keys that are
+ * the last rows come in sight. When the items change, `hold` says what stays in sight: `row` the one that is uppermost,
+ * unless that is the first, and `end` the last one, if it is in sight. `press(event)` of what it returns is for keys that are
  * pressed elsewhere; `reveal(key)` selects a row and scrolls to it.
  */
-export function createRows({ label, rowPx, make, key, open, fold, end, role = 'listbox' }) {
+export function createRows({ label, rowPx, make, key, open, fold, end, role = 'listbox', hold = null }) {
   const space = h('div', { class: 'space', role: 'presentation' });
   const isTree = role === 'tree' || role === 'treegrid';
   const element = h('div', { class: 'rows', role, tabindex: '0', 'aria-label': label, onscroll: soon, onkeydown: pressed }, space);
@@ -107,7 +108,17 @@ export function createRows({ label, rowPx, make, key, open, fold, end, role = 'l
     get selected() { return selected; },
     press,
     set(next) {
+      const place = Math.floor(element.scrollTop / rowPx);
+      const upper = hold === 'row' && place > 0 && items[place] ? key(items[place]) : null;
+      const isAtEnd = hold === 'end' && items.length * rowPx > element.clientHeight
+        && element.scrollTop + element.clientHeight >= items.length * rowPx - rowPx;
+      const offset = element.scrollTop - place * rowPx;
       items = next;
+      space.style.height = `${Math.min(items.length * rowPx, SPACE_PX_MAX)}px`;
+      if (upper !== null) {
+        const now = items.findIndex((item) => key(item) === upper);
+        if (now >= 0 && now !== place) element.scrollTop = now * rowPx + offset;
+      } else if (isAtEnd) element.scrollTop = items.length * rowPx;
       at = selected === null ? -1 : items.findIndex((item) => key(item) === selected);
       soon();
     },

@@ -73,6 +73,8 @@ function payloads(span, call, result) {
       return [value('Question', call.prompt), value('What it is about', call.payload), value('Reason', result.reason), value('Answer', result.answer)];
     case 'run':
       return [value('Input', call.input), value('Output', result.output, { isTruncated: result.truncated })];
+    case 'turn':
+      return [value('Prompt', call.text), span.result ? value('How it ended', result) : null];
     case 'node':
       return null;
     case 'log':

@@ -24,8 +24,6 @@ const POINTS = {
   error: (payload) => text(payload.message),
   denied: (payload) => `denied: ${text(payload.wanted)}`,
   custom: (payload) => text(payload.name ?? 'custom'),
-  prompt: (payload) => text(payload.text),
-  turn_completed: (payload) => `turn over: ${text(payload.stop_reason)}`,
   session_update: (payload) => text(payload.text ?? payload.kind),
   session_status: (payload) => text(payload.status),
   run_resumed: (payload) => `resumed, attempt ${payload.attempt ?? ''}`,
@@ -49,7 +47,7 @@ export function createTimeline(runId) {
   const open = [];
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
-    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), add,
+    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
   };
 
   function span(key, kind, parent, start, seq) {
@@ -147,6 +145,23 @@ export function createTimeline(runId) {
       const seat = open.findLastIndex((one) => one.key === key);
       if (seat >= 0) open.length = seat;
     },
+    prompt(event) {
+      if (line.idleSince !== null) line.waits.push({ start: line.idleSince, end: micros(event.time), why: 'no prompt' });
+      line.idleSince = null;
+      const made = begin(`t:${event.payload.generation}`, 'turn', event, text(event.payload.text));
+      if (open.length < STEPS_MAX) open.push(made);
+    },
+    session_status(event) {
+      // An agent that waits for its next prompt does nothing.
+      if (['boot_ready', 'ready'].includes(event.payload.status)) line.idleSince = micros(event.time);
+      point(event);
+    },
+    turn_completed(event) {
+      const key = `t:${event.payload.generation}`;
+      if (!finish(key, event, Boolean(event.payload.error))) return point(event);
+      const seat = open.findLastIndex((one) => one.key === key);
+      if (seat >= 0) open.length = seat;
+    },
     tool_call(event) {
       const kind = { skill: 'skill', tools: 'tools' }[event.payload.kind] ?? 'tool';
       const made = begin(`c:${event.payload.call_id}`, kind, event, kind === 'tools' ? 'which tools there are' : text(event.payload.name));
@@ -225,6 +240,7 @@ export function createTimeline(runId) {
 export function waitsOf(line, now) {
   const open = [...line.asking].map((one) => ({ start: one.start, end: now, why: 'approval' }));
   const end = line.completed?.payload.status;
+  if (line.idleSince !== null) open.push({ start: line.idleSince, end: line.root.end ?? now, why: 'no prompt' });
   if (end === 'suspended' || end === 'interrupted') open.push({ start: line.root.end, end: now, why: end });
   const merged = [];
   for (const wait of [...line.waits, ...open].sort((a, b) => a.start - b.start)) {

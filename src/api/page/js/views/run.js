@@ -16,9 +16,11 @@ const CHILDREN_MAX = 50;
 const PAGE_EVENTS = 1_000;
 const NAME_INDENT_PX = 14;
 const INDENT_MAX = 14;
+/** Pixels of the shortest bar. */
+const BAR_PX_MIN = 3;
 /** Waits that are marked in one bar. Protects the page. */
 const MARKS_MAX = 500;
-const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', prompt: '❯' };
+const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', turn: '❯' };
 
 export default {
   title: ({ id }) => `Run ${id?.slice(-8) ?? ''}`,
@@ -48,7 +50,7 @@ export default {
     const scale = h('div', { class: 'scale', 'aria-hidden': 'true' });
     const sums = h('p', { class: 'dim sums' });
     const rows = createRows({
-      label: 'What happened', rowPx: ROW_PX, role: 'tree',
+      label: 'What happened', rowPx: ROW_PX, role: 'tree', hold: 'end',
       key: (item) => item.key, make, open: (item) => select(item), fold: (item, isOpen) => fold(item, isOpen),
     });
     const points = h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: true, onchange: (event) => { hasPoints = event.target.checked; touch(); } }), 'Log and notes');
@@ -117,7 +119,8 @@ export default {
 
     function bar(one, place, width, state, isUnanswered) {
       const made = h('span', { class: `bar ${one.kind} ${state} ${one.isPoint ? 'point' : ''} ${isUnanswered ? 'cut-off' : ''}` });
-      made.style.left = `${place}%`;
+      // Whatever is at the very end is still seen.
+      made.style.left = `min(${place}%, calc(100% - ${BAR_PX_MIN}px))`;
       made.style.width = `${width}%`;
       if (one !== line.root) return made;
       const { from, to } = visibleSpan();
@@ -202,7 +205,8 @@ export default {
         ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
         line.isFull ? ` · only the first ${format.count(EVENTS_MAX)} are shown` : null);
       const seen = visibleSpan();
-      fill(scale, [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part))));
+      fill(scale, h('span', { class: 'name' }), h('span', { class: 'marks' },
+        [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part)))), h('span', { class: 'took' }));
     }
 
     let cardsVersion = '';

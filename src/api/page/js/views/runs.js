@@ -53,7 +53,7 @@ export default {
 
     const foot = h('div', { class: 'foot dim', role: 'status' });
     const rows = createRows({
-      label: 'Runs', rowPx: ROW_PX, role: 'tree',
+      label: 'Runs', rowPx: ROW_PX, role: 'tree', hold: 'row',
       key: (item) => item.run.run_id,
       make,
       open: (item) => app.go(`#/runs/${item.run.run_id}`),
@@ -170,7 +170,7 @@ export default {
         depth === 0 && run.parent_run_id ? h('span', { class: 'dim', title: run.parent_run_id }, `↳ of ${format.short(run.parent_run_id)}`) : null,
         h('span', { class: 'dim mono id' }, format.short(run.run_id)));
       name.style.paddingLeft = `${Math.min(depth, DEPTH_MAX) * 18}px`;
-      const why = run.corruption ?? run.error ?? (run.code && run.code !== run.status ? run.code : '');
+      const why = run.corruption ?? run.error ?? (run.code && run.code !== run.status && run.status !== 'suspended' ? format.words(run.code) : '');
       return {
         version: [status, depth, children, isOpen, why, took, format.ago(run.started_at)].join(),
         attributes: {
