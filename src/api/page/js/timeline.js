@@ -45,6 +45,7 @@ export function createTimeline(runId) {
   const root = span(`r:${runId}`, 'run', null, null, 0);
   const byKey = new Map();
   const open = [];
+  let previous = null;
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
     first: null, last: null, before: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
@@ -226,7 +227,8 @@ export function createTimeline(runId) {
     line.events += 1;
     line.isFull = line.events >= EVENTS_MAX;
     const at = micros(event.time);
-    line.before = line.last;
+    line.before = previous;
+    previous = at ?? previous;
     if (at !== null) {
       if (root.start !== null) root.start = Math.min(root.start, at);
       line.first = line.first === null ? at : Math.min(line.first, at);
