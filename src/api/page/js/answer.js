@@ -18,7 +18,7 @@ function timeLeft(approval) {
 function decided(decision) {
   const word = decision.decision === 'approve' ? 'approved' : 'rejected';
   return h('div', { class: `note ${decision.decision === 'approve' ? 'good' : 'bad'}`, role: 'status' },
-    h('p', null, h('strong', null, `Somebody was first: it was ${word}`), ` over ${format.words(decision.source)}.`),
+    h('p', null, h('strong', null, `Somebody was first: it was ${word}`), ` ${format.decider(decision.source)}.`),
     decision.option ? h('p', null, 'Chosen: ', h('code', null, decision.option)) : null,
     decision.reason ? h('p', null, 'Reason: ', decision.reason) : null);
 }

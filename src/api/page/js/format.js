@@ -94,3 +94,12 @@ export function json(value) {
 export function words(text) {
   return String(text ?? UNKNOWN).replaceAll('_', ' ');
 }
+
+/** Over which way something was decided. */
+export function decider(source) {
+  const ways = {
+    cli: 'at the command line', web: 'on a page', mcp: 'by an MCP client', api: 'over HTTP', auto: 'by a rule',
+    timeout: 'since nobody answered in time', cancelled: 'since its turn was cancelled',
+  };
+  return Object.hasOwn(ways, source) ? ways[source] : words(source);
+}

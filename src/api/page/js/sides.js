@@ -41,7 +41,7 @@ export function spanCard(item, app, { close, zoom, resume }) {
       ['Pieces', span.pieces ? format.count(span.pieces) : null],
       ['Made again', span.again ? `${span.again} times` : null],
       ['Status', result.status],
-      ['Decision', result.approved === undefined ? null : `${result.approved ? 'approved' : 'rejected'} over ${format.words(result.source)}`],
+      ['Decision', result.approved === undefined ? null : `${result.approved ? 'approved' : 'rejected'} ${format.decider(result.source)}`],
       ['Chosen', result.option ? h('code', null, result.option) : null],
       ['Level', call.level],
       ['Capability', call.capability ? h('code', null, call.capability) : null],

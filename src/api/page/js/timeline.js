@@ -45,9 +45,10 @@ export function createTimeline(runId) {
   const root = span(`r:${runId}`, 'run', null, null, 0);
   const byKey = new Map();
   const open = [];
+  let previous = null;
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
-    first: null, last: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
+    first: null, last: null, before: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
   };
 
   function span(key, kind, parent, start, seq) {
@@ -109,8 +110,9 @@ export function createTimeline(runId) {
     },
     run_resumed(event) {
       line.resumptions.push(event);
-      const before = line.completed;
-      if (before) line.waits.push({ start: micros(before.time), end: micros(event.time), why: before.payload.status });
+      // One that was cut off has no end, and one that repeats another's beginning has that one's times.
+      const since = line.completed ? micros(line.completed.time) : line.before;
+      if (since !== null) line.waits.push({ start: since, end: micros(event.time), why: line.completed?.payload.status ?? 'cut off' });
       line.completed = null;
       root.end = null;
       root.isFailed = false;
@@ -225,7 +227,10 @@ export function createTimeline(runId) {
     line.events += 1;
     line.isFull = line.events >= EVENTS_MAX;
     const at = micros(event.time);
+    line.before = previous;
+    previous = at ?? previous;
     if (at !== null) {
+      if (root.start !== null) root.start = Math.min(root.start, at);
       line.first = line.first === null ? at : Math.min(line.first, at);
       line.last = Math.max(line.last ?? at, at);
     }

@@ -32,6 +32,7 @@ fn a_run_is_started_by_form_watched_and_approved() {
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!(answers[0]["payload"]["approved"], true);
     assert_eq!(answers[0]["payload"]["reason"], "they are due");
+    assert_eq!(answers[0]["payload"]["source"], "web");
     let started = &home.events_of(approved, "run_started")[0]["payload"];
     let question =
         json!({ "call": "ask", "prompt": "Send 3 letters?", "payload": "{\"letters\": 3}" });
