@@ -1,6 +1,7 @@
 // A question of an agent to a person, and the ways to answer it.
 
 import { text } from './dom.js';
+import * as format from './format.js';
 
 /** Characters of a reason; the daemon takes no more. */
 const REASON_CHARS_MAX = 1_024;
@@ -12,7 +13,7 @@ const REASON_CHARS_MAX = 1_024;
  * @param {(answer: object) => Promise<unknown>} send sends the answer
  */
 export function permissionCard(app, asked, send) {
-  const { h, format } = app;
+  const { h } = app;
   numbered += 1;
   const id = `permission-${numbered}`;
   const untilMs = Date.parse(asked.time) + asked.timeout_seconds * 1_000;
@@ -66,7 +67,7 @@ function verdict(asked, event) {
   const chosen = asked.options.find((option) => option.id === event.option)?.label ?? event.option;
   const what = event.approved ? chosen ?? 'Approved' : 'Rejected';
   const why = event.reason ? `: ${event.reason}` : '';
-  return `${what}${why} (answered by ${event.source})`;
+  return `${what}${why} (${format.decider(event.source)})`;
 }
 
 /** Who was first, when somebody else answered before. */
@@ -74,5 +75,5 @@ function toldFirst({ problem }) {
   const first = problem?.decision;
   if (typeof first !== 'object' || first === null) return null;
   const what = first.option ?? (first.decision === 'approve' ? 'approved' : 'rejected');
-  return `It was answered before, by ${first.source}: ${what}${first.reason ? `, ${first.reason}` : ''}.`;
+  return `It was answered before, ${format.decider(first.source)}: ${what}${first.reason ? `, ${first.reason}` : ''}.`;
 }

@@ -21,7 +21,7 @@ await scenario(async (page) => {
   await page.sees('left to answer');
   await page.type('Reason or answer in words', 'they are old');
   await page.click('button', 'Deny');
-  await page.sees('Deny: they are old (answered by');
+  await page.sees('Deny: they are old (on a page)');
   await page.until(`[...document.querySelectorAll('pre')].some((one) => one.textContent === 'deny')`);
   await page.sees('Turn 2 ended: end turn');
 
