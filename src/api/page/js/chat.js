@@ -1,5 +1,6 @@
 // The conversation with one agent: its transcript, and what a person can do.
 
+import { text } from './dom.js';
 import { transcript } from './transcript.js';
 
 const MODES = ['task', 'config', 'office'];
@@ -145,6 +146,7 @@ function controls(app, path, state) {
       ['Code', execution.code],
       ['Reason', execution.stop_reason],
       ['Error', execution.error_message],
+      ['Metadata', Object.keys(execution.metadata ?? {}).length === 0 ? '' : text(JSON.stringify(execution.metadata, null, 2), { label: 'Metadata' })],
       ['Ledger', h('a', { href: `#/runs/${execution.prior_session}` }, 'Show as a run')],
     ].filter(([, value]) => value !== undefined && value !== null && value !== '');
     facts.replaceChildren(...entries.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));

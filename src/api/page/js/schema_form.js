@@ -1,12 +1,18 @@
 // A form made from a JSON Schema. What the form cannot ask for is asked for as JSON, so that there is always a way.
 
 import { parse } from './api.js';
+import { line } from './dom.js';
 import { fits, isPlain, kindOf, resolve } from './schema_json.js';
 
 /** Levels that are drawn as fields; what is deeper is typed as JSON. Protects the page from a schema without an end. */
 const LEVELS_MAX = 8;
-/** Fields of one object that are drawn. Protects the page from a schema that is as large as a skill likes. */
-const FIELDS_MAX = 200;
+/** Fields of one form that are drawn. Protects the page from a schema that is as large as a skill likes, or grows by itself. */
+const FIELDS_MAX = 300;
+/** Choices of one field that are drawn; of more, one is typed as JSON. Protects the page likewise. */
+const CHOICES_MAX = 500;
+/** Characters of a name and of a description that are shown. Protect the page likewise. */
+const NAME_CHARS_MAX = 120;
+const HINT_CHARS_MAX = 1_000;
 /** Entries of a list that are drawn; a longer one is typed as JSON. */
 const ENTRIES_MAX = 200;
 /** Characters from which a text has several lines. */
@@ -31,16 +37,21 @@ export class FieldError extends Error {
  * @returns {{element: HTMLElement, read: () => unknown}} `read` throws a {@link FieldError}
  */
 export function schemaForm(h, root, value, onChange) {
-  const context = { h, root, onChange };
+  const context = { h, root, onChange, budget: { fields: FIELDS_MAX } };
   return fieldOf(context, root, value, { path: '', level: 0, required: true, label: '' });
 }
 
 function fieldOf(context, unresolved, given, place) {
-  const schema = resolve(context.root, unresolved);
-  const value = given === undefined ? schema.default : given;
+  const resolved = resolve(context.root, unresolved);
+  const isConst = Object.hasOwn(resolved, 'const') && typeof resolved.const !== 'object';
+  const schema = isConst ? { ...resolved, enum: [resolved.const] } : resolved;
+  const preset = schema.default ?? (isConst && place.required ? schema.const : undefined);
+  const value = given === undefined ? preset : given;
   const kind = kindOf(schema);
   const isDrawn = place.level < LEVELS_MAX && fits(kind, schema, value)
-    && !(kind === 'array' && (value?.length ?? 0) > ENTRIES_MAX);
+    && !(kind === 'array' && (value?.length ?? 0) > ENTRIES_MAX)
+    && !(kind === 'enum' && schema.enum.length > CHOICES_MAX)
+    && !(kind === 'object' && context.budget.fields <= 0);
   const make = isDrawn ? FIELDS[kind] : jsonField;
   return make(context, schema, value, place);
 }
@@ -63,9 +74,9 @@ function labelled({ h }, schema, place, input) {
   input.id = id;
   const name = schema.title ?? (place.label === '' ? 'Value' : place.label);
   const mark = place.required ? h('span', { class: 'field-required' }, ' (required)') : '';
-  const parts = [h('label', { for: id }, String(name), mark)];
+  const parts = [h('label', { for: id }, line(name, NAME_CHARS_MAX), mark)];
   if (typeof schema.description === 'string') {
-    parts.push(h('p', { class: 'field-hint', id: `${id}-hint` }, schema.description));
+    parts.push(h('p', { class: 'field-hint', id: `${id}-hint` }, line(schema.description, HINT_CHARS_MAX)));
     input.setAttribute('aria-describedby', `${id}-hint`);
   }
   input.dataset.path = place.path;
@@ -106,7 +117,7 @@ function numberField(context, schema, value, place) {
 }
 
 function enumField(context, schema, value, place) {
-  return choice(context, schema, value, place, schema.enum.map((one) => [one, String(one)]));
+  return choice(context, schema, value, place, schema.enum.map((one) => [one, line(one, NAME_CHARS_MAX)]));
 }
 
 function booleanField(context, schema, value, place) {
@@ -153,17 +164,21 @@ function jsonField(context, schema, value, place) {
 
 function group({ h }, schema, place, ...children) {
   const name = schema.title ?? place.label;
-  const legend = place.level === 0 ? '' : h('legend', {}, String(name));
+  const legend = place.level === 0 ? '' : h('legend', {}, line(name, NAME_CHARS_MAX));
   const hint = typeof schema.description === 'string' && place.level > 0
-    ? h('p', { class: 'field-hint' }, schema.description) : '';
+    ? h('p', { class: 'field-hint' }, line(schema.description, HINT_CHARS_MAX)) : '';
   return h(place.level === 0 ? 'div' : 'fieldset', { class: 'field-group' }, legend, hint, ...children);
 }
 
 function objectField(context, schema, value, place) {
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const names = Object.keys(schema.properties);
-  const drawn = names.slice(0, FIELDS_MAX);
-  const fields = drawn.map((name) => [name, fieldOf(context, schema.properties[name], ownOf(value, name), {
+  // All of one object come before what is inside of them.
+  const drawn = names.slice(0, Math.max(0, context.budget.fields));
+  context.budget.fields -= drawn.length;
+  let isTouched = value !== undefined;
+  const inside = { ...context, onChange: () => { isTouched = true; context.onChange(); } };
+  const fields = drawn.map((name) => [name, fieldOf(inside, schema.properties[name], ownOf(value, name), {
     path: place.path === '' ? name : `${place.path}.${name}`,
     level: place.level + 1,
     required: required.has(name),
@@ -172,10 +187,9 @@ function objectField(context, schema, value, place) {
   // Members that the form has no field for are kept as they are.
   const rest = Object.entries(value ?? {}).filter(([name]) => !drawn.includes(name));
   const read = () => {
+    if (!place.required && !isTouched) return undefined;
     const entries = fields.map(([name, field]) => [name, field.read()]);
-    const set = [...entries.filter(([, one]) => one !== undefined), ...rest];
-    const isLeftOut = !place.required && set.length === 0 && value === undefined;
-    return isLeftOut ? undefined : Object.fromEntries(set);
+    return Object.fromEntries([...entries.filter(([, one]) => one !== undefined), ...rest]);
   };
   const note = names.length > drawn.length
     ? context.h('p', { class: 'field-hint' }, `${names.length - drawn.length} further members can be set as JSON.`) : '';

@@ -1,6 +1,6 @@
 // What was said and done in an execution, put together from its events as they come.
 
-import { visible, text } from './dom.js';
+import { line, visible, text } from './dom.js';
 import { permissionCard } from './permission.js';
 
 /** Entries that are drawn. Protects the page from an agent that does ten thousand things. */
@@ -13,6 +13,10 @@ const EVENTS_WAITING_MAX = 50_000;
 const FRAME_MS = 8;
 /** Characters of a piece that are drawn while it grows. */
 const GROWING_CHARS_MAX = 4_000;
+/** Steps of a plan that are drawn. Protects the page from a plan without an end. */
+const STEPS_DRAWN_MAX = 200;
+/** Characters of a note; the ledger has the rest. */
+const NOTE_CHARS_MAX = 2_000;
 /** Pixels from the end from which a reader counts as being there. */
 const END_PIXELS = 80;
 
@@ -149,7 +153,7 @@ class Transcript {
   }
 
   #note(words, kind = 'note') {
-    this.#append(this.#app.h('li', { class: `entry entry-${kind}` }, words));
+    this.#append(this.#app.h('li', { class: `entry entry-${kind}` }, line(words, NOTE_CHARS_MAX)));
   }
 
   prompted({ prompt, prompt_generation: generation }) {
@@ -160,8 +164,9 @@ class Transcript {
 
   planned({ entries, prompt_generation: generation }) {
     const { h, format } = this.#app;
-    const items = entries.map((entry) => h('li', { class: `plan-${entry.status}` },
-      h('span', { class: 'plan-status' }, format.words(entry.status)), ' ', entry.description));
+    const items = entries.slice(0, STEPS_DRAWN_MAX).map((entry) => h('li', { class: `plan-${entry.status}` },
+      h('span', { class: 'plan-status' }, format.words(entry.status)), ' ', line(entry.description, NOTE_CHARS_MAX)));
+    if (entries.length > items.length) items.push(h('li', {}, `and ${entries.length - items.length} more`));
     const plan = h('ul', {}, ...items);
     const shown = this.#plans.get(generation);
     if (shown !== undefined) {
@@ -178,7 +183,7 @@ class Transcript {
     const what = target === 'skill' ? 'Skill' : target === 'tools' ? 'List of tools' : 'Tool';
     const body = h('div', {}, h('h3', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
     this.#append(h('li', { class: 'entry entry-call' },
-      h('details', {}, h('summary', {}, `${what} `, h('code', {}, name), ' ', state), body)));
+      h('details', {}, h('summary', {}, `${what} `, h('code', {}, line(name)), ' ', state), body)));
     this.#calls.set(id, { state, body, name });
   }
 

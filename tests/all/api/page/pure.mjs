@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { buckets, parseMetrics, quantile, rise, sum } from '../../../../src/api/page/js/metrics.js';
+import { schemaForm } from '../../../../src/api/page/js/schema_form.js';
 import { fits, kindOf, resolve } from '../../../../src/api/page/js/schema_json.js';
 
 const TEXT = `# HELP skillrun_runs_ended_total Ends
@@ -60,3 +61,46 @@ assert.equal(kindOf({ type: 'object', properties: {} }), 'object');
 assert.ok(!fits('integer', {}, JSON.rawJSON('18446744073709551615')));
 assert.ok(!fits('object', {}, JSON.rawJSON('1')) && !fits('object', {}, [1]) && fits('object', {}, { a: 1 }));
 assert.ok(!fits('enum', { enum: ['a'] }, 'b') && fits('boolean', {}, true) && fits('string', {}, undefined));
+
+/** As much of an element as a form needs that nobody looks at. */
+class Element {
+  constructor(tag, attributes, children) {
+    Object.assign(this, { tag, value: '', dataset: {}, children: children.flat(Infinity) }, attributes);
+  }
+
+  setAttribute() {}
+
+  append(...children) {
+    this.children.push(...children);
+    const chosen = this.tag === 'select' ? children.find((one) => one.selected) : undefined;
+    if (chosen !== undefined) this.value = chosen.value;
+  }
+
+  addEventListener() {}
+
+  get size() {
+    return this.children.reduce((all, one) => all + (one.size ?? 0), 1);
+  }
+}
+const element = (tag, attributes, ...children) => new Element(tag, attributes, children);
+const form = (schema, value) => schemaForm(element, schema, value, () => {});
+const schema = {
+  type: 'object',
+  required: ['verb'],
+  properties: {
+    verb: { const: 'send' },
+    to: { type: 'object', required: ['number'], properties: { number: { type: 'integer' } } },
+    words: { type: 'array', items: { type: 'string' } },
+  },
+};
+// What is required inside of what nobody touched is not.
+assert.deepEqual(form(schema).read(), { verb: 'send' });
+// Members that there is no field for are kept.
+const given = { verb: 'send', to: { number: 3, more: 1 }, words: ['a'], rest: null };
+assert.deepEqual(form(schema, given).read(), given);
+assert.throws(() => form(schema, { verb: 'send', to: {} }).read(), /^Error: to\.number: a whole number is expected/);
+// What does not fit its field is shown as JSON, and is what it was.
+assert.deepEqual(form(schema, { verb: 'send', to: 'me', words: [1] }).read(), { verb: 'send', to: 'me', words: [1] });
+// A schema that grows by itself has an end.
+const grows = { type: 'object', properties: Object.fromEntries([...'abcdefghijklmnopqrstuvwxyz'].map((name) => [name, { $ref: '#' }])) };
+assert.ok(form(grows).element.size < 5_000);
