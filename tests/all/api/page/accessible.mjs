@@ -34,6 +34,8 @@ await scenario(async (page) => {
     }
   }
   assert(complaints.length === 0, JSON.stringify(complaints, null, 1));
+  // Of what is counted there are lines.
+  await page.until(`document.querySelectorAll('.chart polyline').length > 3`);
   // The colours can be chosen too, and are kept.
   const back = () => page.eval('getComputedStyle(document.body).backgroundColor');
   const dark = await back();

@@ -158,9 +158,9 @@ export class Chromium {
     }
   }
 
-  /** Waits until the page shows a text. */
+  /** Waits until the view shows a text; what is on every page does not count. */
   sees(text) {
-    return this.until(`document.body.innerText.includes(${JSON.stringify(text)})`, `the text ${JSON.stringify(text)}`);
+    return this.until(`document.querySelector('main').innerText.includes(${JSON.stringify(text)})`, `the text ${JSON.stringify(text)}`);
   }
 
   /** Clicks, by mouse, what a selector and, if given, its whole text name. */

@@ -50,3 +50,11 @@ fn the_token_is_asked_for_once_and_is_in_no_address() {
     Script::start("token.mjs", &daemon, &[TOKEN]).run_alone();
     assert!(!daemon.log().contains(TOKEN));
 }
+
+#[test]
+fn what_needs_no_browser_is_worked_out_rightly() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/api/page/pure.mjs");
+    let output = Command::new(toolchain(NODE)).arg(script).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+}
