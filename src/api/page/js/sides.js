@@ -134,7 +134,7 @@ export function runCards(line, row) {
       ['Started', format.time(line.started.time)],
       ['Ended', line.completed ? format.time(line.completed.time) : null],
       ['Waited for a place', end?.queued_micros === undefined ? null : format.duration(end.queued_micros)],
-      ['Worked', end?.duration_micros === undefined ? null : format.duration(end.duration_micros)],
+      ['Took', end?.duration_micros === undefined ? null : format.duration(end.duration_micros)],
       ['Calls', `${line.toolCalls} tools and skills, ${line.modelCalls} models, ${line.httpCalls} requests`],
       ['Tokens', line.modelCalls ? `${format.count(line.promptTokens)} in, ${format.count(line.outputTokens)} out` : null],
       ['Cost', line.cost === null ? null : format.cost(line.cost)],

@@ -256,6 +256,35 @@ export function waitsOf(line, now) {
   return merged;
 }
 
+/** The part of the shown time of work that a wait takes at most where waits are shortened. */
+const SHORT_WAIT_PART = 0.04;
+
+/** A function from a time to its place between `from` and `to`, in percent; `waits` are those that are shortened. */
+export function scaleOf(from, to, waits) {
+  const inside = waits.map(({ start, end }) => ({ start: Math.max(from, start), end: Math.min(to, end) })).filter(({ start, end }) => end > start);
+  const work = to - from - inside.reduce((total, { start, end }) => total + end - start, 0);
+  // Pieces in order, each with the weight of all before it.
+  const pieces = [{ start: from, weight: 0, speed: 1 }];
+  for (const { start, end } of inside) {
+    const last = pieces.at(-1);
+    const before = last.weight + (start - last.start) * last.speed;
+    const speed = work > 0 ? Math.min(1, (work * SHORT_WAIT_PART) / (end - start)) : 1;
+    pieces.push({ start, weight: before, speed }, { start: end, weight: before + (end - start) * speed, speed: 1 });
+  }
+  const weightAt = (time) => {
+    let low = 0;
+    let high = pieces.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (pieces[middle].start <= time) low = middle;
+      else high = middle - 1;
+    }
+    return pieces[low].weight + (time - pieces[low].start) * pieces[low].speed;
+  };
+  const total = weightAt(to) || 1;
+  return (time) => (weightAt(time) / total) * 100;
+}
+
 /**
  * The tree as rows, in order of time. `folded` has the keys of spans whose inside is not shown; `childOf(run_id)`
  * gives the timeline of a child run that is shown inline, if there is one; `wanted(span)` says which are shown.

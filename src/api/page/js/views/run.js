@@ -3,7 +3,7 @@
 import { answerCard } from '../answer.js';
 import { createRows } from '../rows.js';
 import { outcomeCard, runCards, spanCard } from '../sides.js';
-import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, waitsOf } from '../timeline.js';
+import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, scaleOf, waitsOf } from '../timeline.js';
 import { ask, copied } from '../value.js';
 
 const ROW_PX = 30;
@@ -35,6 +35,9 @@ export default {
     let isMounted = true;
     let isDirty = true;
     let hasPoints = true;
+    let hasShortWaits = false;
+    let waits = [];
+    let placeAt = () => 0;
     let zoom = null;
     let close = () => {};
     let shownSide = null;
@@ -54,11 +57,12 @@ export default {
       key: (item) => item.key, make, open: (item) => select(item), fold: (item, isOpen) => fold(item, isOpen),
     });
     const points = h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: true, onchange: (event) => { hasPoints = event.target.checked; touch(); } }), 'Log and notes');
+    const short = h('label', { class: 'check' }, h('input', { type: 'checkbox', onchange: (event) => { hasShortWaits = event.target.checked; touch(); } }), 'Shorten waits');
     const wide = h('button', { type: 'button', hidden: true, onclick: () => { zoom = null; touch(); } }, 'Whole run');
     side.append(detail, about);
     fill(root, head, asks, h('div', { class: 'columns' },
       h('section', { class: 'card waterfall', 'aria-label': 'Waterfall' },
-        h('div', { class: 'head' }, h('h2', null, 'What happened'), h('div', { class: 'actions' }, wide, points)), sums, scale, rows.element),
+        h('div', { class: 'head' }, h('h2', null, 'What happened'), h('div', { class: 'actions' }, wide, short, points)), sums, scale, rows.element),
       side));
 
     function touch() {
@@ -77,12 +81,11 @@ export default {
     }
 
     function make({ key, span: one, depth, canOpen, isOpen, children: count }) {
-      const { from, to } = visibleSpan();
       const { now } = span();
-      const start = one.start ?? from;
+      const start = one.start ?? line.first ?? now;
       const end = one.end ?? (isOver ? line.last : now);
-      const left = ((start - from) / (to - from)) * 100;
-      const right = ((end - from) / (to - from)) * 100;
+      const left = placeAt(start);
+      const right = placeAt(end);
       const isOpenEnded = one.end === null && !isOver;
       const took = one.isPoint ? '' : format.duration(one.durationMicros ?? Math.max(0, end - start));
       const state = one.isFailed ? 'failed' : isOpenEnded ? 'going' : 'done';
@@ -90,7 +93,8 @@ export default {
       const place = Math.min(100, Math.max(0, left));
       const width = Math.min(100, Math.max(0, right)) - place;
       return {
-        version: [key, state, took, isOpen, count, place.toFixed(3), width.toFixed(3), one.pieces, one.again].join(),
+        version: [key, state, took, isOpen, count, place.toFixed(3), width.toFixed(3), one.pieces, one.again,
+          one === line.root ? `${waits.length} ${waits.map((wait) => placeAt(wait.end)).slice(0, MARKS_MAX)}` : ''].join(),
         attributes: {
           class: one.kind,
           'aria-level': depth + 1,
@@ -123,12 +127,11 @@ export default {
       made.style.left = `min(${place}%, calc(100% - ${BAR_PX_MIN}px))`;
       made.style.width = `${width}%`;
       if (one !== line.root) return made;
-      const { from, to } = visibleSpan();
-      return [made, waitsOf(line, span().to).slice(0, MARKS_MAX).map((wait) => {
+      return [made, waits.slice(0, MARKS_MAX).map((wait) => {
         const mark = h('span', { class: 'bar waited', title: `waited: ${wait.why}` });
-        const begin = Math.max(0, ((wait.start - from) / (to - from)) * 100);
+        const begin = Math.min(100, Math.max(0, placeAt(wait.start)));
         mark.style.left = `${begin}%`;
-        mark.style.width = `${Math.max(0, Math.min(100, ((wait.end - from) / (to - from)) * 100) - begin)}%`;
+        mark.style.width = `${Math.max(0, Math.min(100, placeAt(wait.end)) - begin)}%`;
         return mark;
       })];
     }
@@ -192,6 +195,9 @@ export default {
       const wasDirty = isDirty;
       isDirty = false;
       const { from, to } = span();
+      const seen = visibleSpan();
+      waits = waitsOf(line, to);
+      placeAt = scaleOf(seen.from, seen.to, hasShortWaits ? waits : []);
       wide.hidden = zoom === null;
       if (wasDirty) {
         rows.set(rowsOf(line, { folded, childOf: (child) => children.get(child)?.line ?? null, wanted: (one) => hasPoints || !one.isPoint }));
@@ -199,12 +205,12 @@ export default {
         cards();
         if (shownSide) refreshSide();
       } else rows.redraw();
-      const waitMicros = waitsOf(line, to).reduce((total, wait) => total + Math.max(0, Math.min(to, wait.end) - wait.start), 0);
+      const waitMicros = waits.reduce((total, wait) => total + Math.max(0, Math.min(to, wait.end) - wait.start), 0);
       fill(sums, `${format.duration(to - from)} in all, `, h('strong', null, format.duration(Math.max(0, to - from - waitMicros))), ' worked, ',
         h('span', { class: 'warn' }, `${format.duration(waitMicros)} waited`), line.cost === null ? null : `, ${format.cost(line.cost)}`,
         ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
         line.isFull ? ` · only the first ${format.count(EVENTS_MAX)} are shown` : null);
-      const seen = visibleSpan();
+      scale.classList.toggle('short', hasShortWaits);
       fill(scale, h('span', { class: 'name' }), h('span', { class: 'marks' },
         [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part)))), h('span', { class: 'took' }));
     }
