@@ -340,7 +340,8 @@ export default {
           isOver = true;
           summary();
         },
-        fail: app.fail,
+        // That there is no such run, the summary says.
+        fail: (error) => { if (error.status !== 404) app.fail(error); },
       });
     }
 

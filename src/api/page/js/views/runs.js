@@ -10,6 +10,8 @@ const PAGE_RUNS = 500;
 const RUNS_MAX = 200_000;
 /** Pages that one search looks through before it asks whether to go on. Protects the daemon. */
 const SEARCH_PAGES_MAX = 20;
+/** Rows that a search wants to have found before it waits for somebody to scroll. */
+const SEARCH_ROWS_MIN = 40;
 /** How deep children are indented. */
 const DEPTH_MAX = 12;
 const ROW_PX = 38;
@@ -203,10 +205,11 @@ export default {
       const items = tree();
       rows.set(items);
       const isMore = cursor !== null;
+      if (filters.q && items.length < SEARCH_ROWS_MIN) more();
       const found = items.length === 1 ? '1 run' : `${format.count(items.length)} runs`;
       fill(foot, items.length === 0 && !isLoading && !isMore
         ? h('div', { class: 'empty' }, h('p', null, Object.values(filters).some(Boolean) ? 'No run fits these filters.' : 'No runs yet. Start one under Skills.'))
-        : `${found}${isMore ? ', more when you scroll' : ''}${isLoading ? ', reading…' : ''} · j and k move, Enter opens, / searches`,
+        : `${found}${filters.q ? ` among ${format.count(runs.size)}` : ''}${isLoading ? ', reading…' : isMore ? ', more when you scroll' : ''} · j and k move, Enter opens, / searches`,
       isMore && filters.q && pagesLeft === 0
         ? h('button', { type: 'button', onclick: () => { pagesLeft = SEARCH_PAGES_MAX; more(); } }, 'Search older runs') : null);
     }
