@@ -167,13 +167,13 @@ pub(crate) async fn unless_draining(
     next.run(request).await
 }
 
-/// Whether something begins there when it is posted to: a run, an execution or a turn.
+/// Whether something begins there when it is posted to: a run, an execution, a turn, or a call of a client of MCP.
 fn is_beginning(path: &str) -> bool {
     let begins = |route, continuation| {
         let rest = path.strip_prefix(route);
         rest.is_some_and(|rest: &str| rest.is_empty() || rest.ends_with(continuation))
     };
-    begins(RUNS_ROUTE, "/resume") || begins(EXECUTIONS_ROUTE, "/prompt")
+    begins(RUNS_ROUTE, "/resume") || begins(EXECUTIONS_ROUTE, "/prompt") || path == MCP_ROUTE
 }
 
 /// What a handler that panicked answers.

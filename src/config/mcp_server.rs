@@ -16,9 +16,9 @@ use crate::capability::{Capability, Target};
 const SERVERS_MAX: usize = 64;
 /// Bytes of a server's name. It is part of the name of each of its tools, which have 128.
 const NAME_BYTES_MAX: usize = 64;
-/// What stands before the names of the tools that agents have in their modes. A server of that name could take the
-/// place of one that a mode does not have.
-const RESERVED_NAME: &str = "skillrun";
+/// What stands before the names of the tools that agents have in their modes, and of those by which skills ask the client
+/// of the MCP server. A server of such a name could take the place of one that is not there.
+const RESERVED_NAMES: [&str; 2] = ["skillrun", "client"];
 /// The largest of either: one hour. Protects callers from a call that is forgotten.
 const TIME_MS_MAX: u64 = 3_600_000;
 
@@ -140,8 +140,8 @@ pub(super) fn servers(
             );
             return Err(invalid(line, expected));
         }
-        if name == RESERVED_NAME {
-            let expected = format!("another name: tools of {RESERVED_NAME} are the host's own");
+        if RESERVED_NAMES.contains(&name.as_str()) {
+            let expected = format!("another name: tools of {name} are the host's own");
             return Err(invalid(line, expected));
         }
         let checked = Section {

@@ -207,6 +207,9 @@ pub struct ClientFacts {
 pub struct TaskFacts {
     /// Milliseconds from its beginning for which the client can count on it.
     pub ttl_ms: u64,
+    /// Whether its result has already the form in which the client is answered.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_content: bool,
 }
 
 /// The run that a guest takes its run for, which is a repetition of that one's beginning.

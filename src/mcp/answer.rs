@@ -149,13 +149,11 @@ fn failure(
     end: &RunCompleted,
     code: OutcomeCode,
 ) -> Result<CallToolResult, ErrorData> {
-    let error = end.error.as_ref().map_or("", |error| error.as_str());
-    let hint = end.hint.as_deref();
-    let text = match (code, error) {
-        (OutcomeCode::SkillError, error) => error.to_owned(),
-        (code, "") => format!("the run ended with {code}"),
-        (code, error) => format!("{code}: {error}"),
-    };
+    let hint = end
+        .hint
+        .as_deref()
+        .filter(|_| code != OutcomeCode::LoadError);
+    let text = words(end, code);
     match code {
         OutcomeCode::InvalidOutput
         | OutcomeCode::Internal
@@ -169,16 +167,26 @@ fn failure(
     }
 }
 
-/// What a client is told of a run without a result, where there is no result that could say so.
-pub(super) fn refusal(run_id: &RunId, end: &RunCompleted) -> ErrorData {
-    let code = end.code.unwrap_or(OutcomeCode::Internal);
+/// Why there is no result, in the words of the run, but for those that name what is the operator's own.
+fn words(end: &RunCompleted, code: OutcomeCode) -> String {
     let error = end.error.as_ref().map_or("", |error| error.as_str());
-    let text = match (code, error) {
+    match (code, error) {
+        (OutcomeCode::LoadError, _) => format!("{code}: the skill cannot be loaded"),
         (OutcomeCode::SkillError, error) => error.to_owned(),
         (code, "") => format!("the run ended with {code}"),
         (code, error) => format!("{code}: {error}"),
-    };
-    let mut refused = protocol_error(run_id, code, text, end.hint.as_deref());
+    }
+}
+
+/// What a client is told of a run without a result, where there is no result that could say so.
+pub(super) fn refusal(run_id: &RunId, end: &RunCompleted) -> ErrorData {
+    let code = end.code.unwrap_or(OutcomeCode::Internal);
+    let hint = end
+        .hint
+        .as_deref()
+        .filter(|_| code != OutcomeCode::LoadError);
+    let text = words(end, code);
+    let mut refused = protocol_error(run_id, code, text, hint);
     if code == OutcomeCode::InvalidInput {
         refused.code = ErrorCode::INVALID_PARAMS;
     }

@@ -40,7 +40,7 @@ impl Mcp {
         cx: &RequestContext<RoleServer>,
         level: Option<LoggingLevel>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let client = Client::of(cx);
+        let client = Client::of(self, cx);
         let name = request.name.as_ref();
         let Some(entry) = self.entry(McpRole::Tool, name).await else {
             return Err(no_such("tool", name));
@@ -51,12 +51,13 @@ impl Mcp {
         let support = entry.skill.manifest.mcp.task;
         if client.knows_tasks() && support != TaskSupport::Never {
             let ttl_ms = self.settings().task_ttl_ms;
-            job.task = Some(TaskFacts { ttl_ms });
+            let is_content = entry.skill.manifest.mcp.is_content;
+            job.task = Some(TaskFacts { ttl_ms, is_content });
         }
         let is_task_at_once = matches!(support, TaskSupport::Always | TaskSupport::Required);
         let done = match job.task.is_some() && is_task_at_once && job.state.is_none() {
-            true => Done::Task(self.begin(&client, &job, cx).await?),
-            false => self.carry_out(&client, &job, cx, level).await?,
+            true => Done::Task(self.begin(&client, &mut job, cx).await?),
+            false => self.carry_out(&client, job, cx, level).await?,
         };
         Ok(match done {
             Done::Ended(run_id, end) => {
@@ -74,11 +75,11 @@ impl Mcp {
     pub(super) async fn carry_out(
         &self,
         client: &Client,
-        job: &Job,
+        mut job: Job,
         cx: &RequestContext<RoleServer>,
         level: Option<LoggingLevel>,
     ) -> Result<Done, ErrorData> {
-        let run_id = self.begin(client, job, cx).await?;
+        let run_id = self.begin(client, &mut job, cx).await?;
         let token = cx.meta.get_progress_token();
         let notes = Notes::new(
             cx.peer.clone(),
@@ -87,9 +88,9 @@ impl Mcp {
             job.target.clone(),
             run_id.clone(),
         );
-        Ok(match self.follow(client, job, &run_id, notes, cx).await? {
+        Ok(match self.follow(client, &job, &run_id, notes, cx).await? {
             Stop::Ended(end) => Done::Ended(run_id, end),
-            Stop::Asks(asked) => Done::Asks(self.input_required(client, job, &run_id, &asked)?),
+            Stop::Asks(asked) => Done::Asks(self.input_required(client, &job, &run_id, &asked)?),
             Stop::TakesLong => Done::Task(run_id),
         })
     }
@@ -106,7 +107,9 @@ impl Mcp {
             run_id: run_id.clone(),
             asked: asked.iter().map(|asked| asked.key.clone()).collect(),
         };
-        let ttl: Duration = self.answer_time();
+        let now = self.host().clock().now();
+        let left = asked.iter().map(|asked| asked.time_left(now));
+        let ttl: Duration = left.max().unwrap_or_default();
         let sealed = self.states().seal(&state, client.id(), &job.digest, ttl);
         let sealed = sealed.map_err(|error| internal(&error))?;
         Ok(InputRequiredResult::new(Some(requests(asked)), Some(sealed)).with_meta(meta(run_id)))

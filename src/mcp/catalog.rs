@@ -39,20 +39,28 @@ pub(super) fn role(skill: &Skill) -> McpRole {
 
 /// The exposed skills of a role, by the name that they are known by.
 ///
-/// A name that a skill chose is its own unless it is also the name of another skill, or another skill of the role chose
-/// it too: then each goes by its skill's name, so that none takes the place of another.
+/// A name that a skill chose is its own unless another skill has it or chose it too, or has one that stands before a dot
+/// in it, as those of operations do: then each goes by its skill's name, so that none takes the place of another.
 pub(super) fn exposed(registry: &Registry, wanted: McpRole) -> BTreeMap<String, Arc<Skill>> {
     let of_role = |skill: &&Arc<Skill>| skill.manifest.expose.mcp && role(skill) == wanted;
-    let chosen = registry.skills().filter(of_role);
-    let chosen = chosen.filter_map(|skill| skill.manifest.mcp.name.as_deref());
-    let (mut once, mut more) = (BTreeSet::new(), BTreeSet::new());
-    for name in chosen {
-        if !once.insert(name) {
-            more.insert(name);
+    let mut holders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for skill in registry.skills() {
+        let names = [
+            Some(skill.name.as_str()),
+            skill.manifest.mcp.name.as_deref(),
+        ];
+        for name in names.into_iter().flatten() {
+            holders.entry(name).or_default().insert(skill.name.as_str());
         }
     }
+    let is_free = |name: &str, skill: &Skill| {
+        prefixes(name).all(|prefix| {
+            let others = holders.get(prefix).into_iter().flatten();
+            others.copied().all(|other| other == skill.name.as_str())
+        })
+    };
     let name = |skill: &Arc<Skill>| match skill.manifest.mcp.name.as_deref() {
-        Some(name) if !more.contains(name) && is_free(registry, name, skill) => name.to_owned(),
+        Some(name) if is_free(name, skill) => name.to_owned(),
         _ => skill.name.to_string(),
     };
     let exposed = registry.skills().filter(of_role);
@@ -61,19 +69,18 @@ pub(super) fn exposed(registry: &Registry, wanted: McpRole) -> BTreeMap<String, 
         .collect()
 }
 
-/// The skill that has that name in a role, or one of whose operations has it, and the name that the skill goes by.
-fn named(registry: &Registry, wanted: McpRole, name: &str) -> Option<(String, Arc<Skill>)> {
-    let mut exposed = exposed(registry, wanted);
-    match exposed.remove_entry(name) {
-        None => exposed.remove_entry(name.rsplit_once('.')?.0),
-        found => found,
-    }
+/// The name itself, and what stands before each dot in it.
+fn prefixes(name: &str) -> impl Iterator<Item = &str> {
+    let before = name.match_indices('.').filter_map(|(at, _)| name.get(..at));
+    std::iter::once(name).chain(before)
 }
 
-/// Whether no other skill has that name, be it for itself or for an operation.
-fn is_free(registry: &Registry, name: &str, skill: &Skill) -> bool {
-    let bare = name.split('.').next().unwrap_or(name);
-    bare == skill.name.as_str() || registry.get(bare).is_none()
+/// The skill that has that name in a role, or one of whose operations may have it, and the name that the skill goes
+/// by. No other skill can, since none is known by what stands before a dot in the name of another.
+fn named(registry: &Registry, wanted: McpRole, name: &str) -> Option<(String, Arc<Skill>)> {
+    let mut exposed = exposed(registry, wanted);
+    let known = prefixes(name).find(|prefix| exposed.contains_key(*prefix))?;
+    exposed.remove_entry(known)
 }
 
 impl Mcp {
@@ -154,11 +161,14 @@ impl Mcp {
             .runner()
             .executor()
             .profile(&entry.target, &terms);
-        let policy = profile.map(|profile| profile.policy).unwrap_or_default();
+        let policy = profile.map(|profile| profile.policy);
         let input = Arc::new(entry.input_schema());
         let mut tool =
-            Tool::new_with_raw(entry.name.clone(), Some(entry.description().into()), input)
-                .with_annotations(annotations(&policy));
+            Tool::new_with_raw(entry.name.clone(), Some(entry.description().into()), input);
+        // Of one of which that is not known nothing is promised.
+        if let Ok(policy) = policy {
+            tool = tool.with_annotations(annotations(&policy));
+        }
         if let Some(title) = &entry.skill.manifest.mcp.title {
             tool = tool.with_title(title);
         }

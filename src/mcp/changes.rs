@@ -211,7 +211,7 @@ impl Mcp {
 
     /// Tells whoever listens, until it does not any more.
     pub(super) async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let client = Client::of(context.request_context());
+        let client = Client::of(self, context.request_context());
         let line = Line::Stream(context.sink().clone());
         let mut telling = JoinSet::new();
         telling.spawn(self.clone().tell_lists(line.clone()));

@@ -1,11 +1,15 @@
 //! Who is at the other end: which client that is, and what it can do.
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RequestContext};
 
+use super::Mcp;
 use crate::call::ClientFeature;
-use crate::ledger::{ClientFacts, Digest, TaskFacts};
+use crate::id::RunId;
+use crate::ledger::{ClientFacts, TaskFacts};
 
 /// How runs of this surface name it.
 const SURFACE: &str = "mcp";
@@ -13,6 +17,15 @@ const SURFACE: &str = "mcp";
 const ON_STDIO: &str = "stdio";
 /// Whoever can reach the port, where nobody needs a token.
 const ANYBODY: &str = "anybody";
+
+/// How a client is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// On standard input and output.
+    Stdio,
+    /// Over HTTP.
+    Http,
+}
 
 /// The client of one request.
 #[derive(Clone)]
@@ -26,7 +39,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Whoever sent the request.
-    pub(super) fn of(cx: &RequestContext<RoleServer>) -> Self {
+    pub(super) fn of(mcp: &Mcp, cx: &RequestContext<RoleServer>) -> Self {
         let capabilities = cx.client_capabilities().unwrap_or_default();
         let can = |feature: &ClientFeature| match feature {
             // A form is what there is to fill in unless the client says that it only opens addresses.
@@ -39,7 +52,7 @@ impl Client {
         };
         let version = cx.protocol_version();
         Self {
-            id: id(cx),
+            id: id(mcp, cx),
             features: ClientFeature::ALL.into_iter().filter(can).collect(),
             is_stateless: version
                 .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()),
@@ -88,14 +101,28 @@ impl Client {
     }
 }
 
-/// The digest of the token that a client brought, so that whoever has another one is another client.
-fn id(cx: &RequestContext<RoleServer>) -> String {
-    let Some(head) = cx.extensions.get::<http::request::Parts>() else {
+/// What tells clients apart: the way that they came, and the token that they brought. Whoever has another one is another
+/// client.
+fn id(mcp: &Mcp, cx: &RequestContext<RoleServer>) -> String {
+    if mcp.way() == Way::Stdio {
         return ON_STDIO.to_owned();
+    }
+    let Some(head) = cx.extensions.get::<http::request::Parts>() else {
+        // Nobody knows who that is, so it is nobody who was there before.
+        return RunId::generate().to_string();
     };
-    let token = head.headers.get(http::header::AUTHORIZATION);
+    id_of(mcp, &head.headers)
+}
+
+/// The same of a client over HTTP, by the head of its request.
+pub(super) fn id_of(mcp: &Mcp, headers: &HeaderMap) -> String {
+    let field = headers.get(AUTHORIZATION);
+    let token = field.and_then(|field| {
+        let (scheme, token) = field.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
     token.map_or_else(
         || ANYBODY.to_owned(),
-        |token| format!("token:{}", Digest::of(token.as_bytes())),
+        |token| format!("token:{}", mcp.states().name_of(token)),
     )
 }

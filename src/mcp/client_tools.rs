@@ -113,8 +113,8 @@ impl HostTool for ClientTool {
     fn definition(&self) -> ToolDefinition {
         let key = json!({
             "type": "string",
-            "description": "What the client knows the question by; unique among those that are open.",
-            "minLength": 1,
+            "description": "What the client knows the question by, the first time that it is used in a run.",
+            "pattern": "^[A-Za-z0-9_.-]+$",
             "maxLength": KEY_BYTES_MAX,
         });
         let (description, properties, required) = match self.feature {

@@ -29,7 +29,7 @@ impl Mcp {
             Reference::Resource(template) if run_resource::is_template(&template.uri) => {
                 match argument.name.as_str() {
                     run_resource::ID => {
-                        let runs = self.own_runs(&Client::of(cx)).await?;
+                        let runs = self.own_runs(&Client::of(self, cx)).await?;
                         Some(runs.iter().map(|run| run.run_id.to_string()).collect())
                     }
                     run_resource::AFTER => Some(Vec::new()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, InputRequest};
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, ServiceError};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -19,6 +19,7 @@ use crate::ledger::{
     Delivery, Entry, Event, RunCompleted, RunStatus, Store, StoreError, Subscription,
 };
 use crate::runner::Runner;
+use crate::telemetry::chain;
 
 /// How often it is looked whether a run inside the run asks something, while there is one. What the run itself asks is
 /// seen at once.
@@ -37,8 +38,17 @@ pub(super) enum Stop {
     TakesLong,
 }
 
-/// The answer of a client that was asked directly.
-type Answer = (Asked, Result<Value, String>);
+/// What came of asking a client directly.
+enum Answered {
+    /// Its answer.
+    With(Value),
+    /// It does not answer such a question.
+    Refused(String),
+    /// It went away, or said nothing that could be understood.
+    Nothing,
+}
+
+type Answer = (Asked, Answered);
 
 /// One run that is followed for one request.
 struct Following<'a> {
@@ -83,6 +93,8 @@ impl Mcp {
         notes: Notes,
         cx: &RequestContext<RoleServer>,
     ) -> Result<Stop, ErrorData> {
+        // It is let go of after the run is cancelled.
+        let _followed = self.followed().token();
         let mut guard = CancelOnDrop {
             runner: self.host().runner(),
             run_id,
@@ -208,13 +220,17 @@ impl Following<'_> {
             self.mcp.decide(self.run_id, answers, takes).await?;
         }
         let mut asks = Vec::new();
+        let mut waits_for_others = false;
         for asked in self.open().await? {
             match self.client.can(asked.feature) {
                 true => asks.push(asked),
-                false => self.refuse(asked, CANNOT_BE_ASKED).await?,
+                false => waits_for_others |= !self.refuse_unless_task(asked).await?,
             }
         }
-        Ok((!asks.is_empty()).then_some(Stop::Asks(asks)))
+        Ok(match asks.is_empty() {
+            false => Some(Stop::Asks(asks)),
+            true => waits_for_others.then_some(Stop::TakesLong),
+        })
     }
 
     /// Asks the client directly what it was not asked yet.
@@ -224,37 +240,43 @@ impl Following<'_> {
                 continue;
             }
             if !self.client.can(asked.feature) {
-                self.refuse(asked, CANNOT_BE_ASKED).await?;
+                self.refuse_unless_task(asked).await?;
                 continue;
             }
-            let (client, time) = (self.client.clone(), self.mcp.answer_time());
+            let client = self.client.clone();
+            // For how long it is waited, the question itself says.
             self.answers.spawn(async move {
-                let answer = tokio::time::timeout(time, put(&client, asked.request()));
-                let answer = answer.await;
-                (
-                    asked,
-                    answer.unwrap_or_else(|_| Err("did not answer in time".to_owned())),
-                )
+                let answer = put(&client, asked.request()).await;
+                (asked, answer)
             });
         }
         Ok(())
     }
 
-    async fn answered(&self, asked: Asked, answer: Result<Value, String>) -> Result<(), ErrorData> {
-        let decision = answer.and_then(|answer| asked.decision(&answer));
+    async fn answered(&self, asked: Asked, answer: Answered) -> Result<(), ErrorData> {
+        let decision = match answer {
+            Answered::With(answer) => asked.decision(&answer),
+            Answered::Refused(problem) => Err(problem),
+            // Somebody else may answer still.
+            Answered::Nothing => return Ok(()),
+        };
         match decision {
             Err(problem) => {
-                let reason = format!("the client of the run: {problem}");
-                self.refuse(asked, &reason).await
+                let refusal = asked.refusal(&format!("the client of the run: {problem}"));
+                self.decide(asked, refusal).await
             }
             Ok(decision) => self.decide(asked, decision).await,
         }
     }
 
-    async fn refuse(&self, asked: Asked, reason: &str) -> Result<(), ErrorData> {
-        let end = reason.floor_char_boundary(crate::ledger::REASON_BYTES_MAX);
-        let decision = asked.refusal(reason.get(..end).unwrap_or_default());
-        self.decide(asked, decision).await
+    /// Answers no to a question that the client cannot be asked, and says so; of a task others can answer it.
+    async fn refuse_unless_task(&self, asked: Asked) -> Result<bool, ErrorData> {
+        if self.job.task.is_some() {
+            return Ok(false);
+        }
+        let refusal = asked.refusal(CANNOT_BE_ASKED);
+        self.decide(asked, refusal).await?;
+        Ok(true)
     }
 
     async fn decide(
@@ -274,21 +296,31 @@ fn interrupted(run_id: &RunId) -> ErrorData {
     ErrorData::internal_error("the run was interrupted, and can be resumed", Some(data))
 }
 
-/// Asks a client of a revision with sessions. Its answer is JSON.
-async fn put(client: &Client, request: InputRequest) -> Result<Value, String> {
+/// Asks a client of a revision with sessions.
+async fn put(client: &Client, request: InputRequest) -> Answered {
     let peer = client.peer();
     let answer = match request {
-        InputRequest::Elicitation(request) => {
-            let answer = peer.create_elicitation(request.params).await;
-            answer.map(serde_json::to_value)
-        }
+        InputRequest::Elicitation(request) => peer
+            .create_elicitation(request.params)
+            .await
+            .map(serde_json::to_value),
         InputRequest::CreateMessage(request) => peer
             .create_message(request.params)
             .await
             .map(serde_json::to_value),
         InputRequest::ListRoots(_) => peer.list_roots().await.map(serde_json::to_value),
-        _ => return Err("cannot be asked that".to_owned()),
+        _ => return Answered::Nothing,
     };
-    let answer = answer.map_err(|error| format!("did not answer: {error}"))?;
-    answer.map_err(|error| error.to_string())
+    match answer {
+        Ok(Ok(answer)) => Answered::With(answer),
+        Err(ServiceError::McpError(error)) => Answered::Refused(error.message.into_owned()),
+        Err(error) => {
+            tracing::debug!(error = chain(&error), "a client did not answer");
+            Answered::Nothing
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(error = chain(&error), "an answer cannot be read");
+            Answered::Nothing
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Questions of a run, as questions to its client, and the client's answers as decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rmcp::model::{
     BooleanSchema, CreateMessageRequest, ElicitRequest, ElicitRequestParams, ElicitResult,
@@ -11,16 +12,16 @@ use serde_json::Value;
 
 use super::client_tools::{Wanted, check_answer, feature_of};
 use crate::call::ClientFeature;
+use crate::clock::Timestamp;
 use crate::id::RunId;
 use crate::ledger::{
-    ApprovalDecision, ApprovalSource, DecideError, Gate, PendingQuery, RunQuery, Store, StoreError,
+    ANSWER_BYTES_MAX, ApprovalDecision, ApprovalSource, DecideError, Gate, REASON_BYTES_MAX,
+    RunQuery, Store, StoreError,
 };
 
 /// Runs inside a run whose questions its client is asked. Those of others are answered elsewhere. Protects whoever
 /// waits for the answer, for which the ledger of each is read.
 const RUNS_MAX: usize = 64;
-/// Bytes of what an approval is about that are shown to the client's person. The whole is on record.
-const PAYLOAD_SHOWN_BYTES_MAX: usize = 16 * 1024;
 /// The field of a form that says yes or no, and the one that says why.
 const APPROVE: &str = "approve";
 const REASON: &str = "reason";
@@ -31,6 +32,10 @@ pub(super) struct Asked {
     gate: Gate,
     /// What the client knows it by.
     pub(super) key: String,
+    /// What the skill would have it known by.
+    chosen: Option<String>,
+    /// The skill that asks.
+    skill: String,
     /// What it takes of a client to answer it.
     pub(super) feature: ClientFeature,
     wanted: Option<Wanted>,
@@ -38,19 +43,34 @@ pub(super) struct Asked {
 
 /// The questions that a run and those inside it have open, in the order in which they were asked.
 ///
+/// What a client knows a question by is never that of another of the same run, as long as the run lasts: an answer that
+/// comes late, or twice, answers nothing else.
+///
 /// # Errors
 /// A ledger cannot be read.
 pub(super) fn open(store: &Store, run_id: &RunId) -> Result<Vec<Asked>, StoreError> {
     let mut runs = vec![run_id.clone()];
     let mut at = 0;
-    let mut gates = Vec::new();
+    let mut asked = Vec::new();
+    let mut chosen = BTreeSet::new();
     while let Some(run) = runs.get(at).cloned() {
+        let is_outermost = at == 0;
         at += 1;
-        let query = PendingQuery {
-            run_id: Some(run.clone()),
-            ..PendingQuery::default()
-        };
-        gates.extend(store.pending(&query)?.gates);
+        let summary = store.summary(&run)?;
+        if !summary.state.may_go_on() {
+            continue;
+        }
+        let skill = summary.skill.unwrap_or_default();
+        for gate in store.gates(&run)? {
+            let mut one = Asked::of(gate, &skill);
+            let key = one.chosen.take().filter(|_| is_outermost);
+            if let Some(key) = key.filter(|key| chosen.insert(key.clone())) {
+                one.key = key;
+            }
+            if one.gate.decision.is_none() {
+                asked.push(one);
+            }
+        }
         let room = RUNS_MAX.saturating_sub(runs.len());
         if room > 0 {
             let inside = store.list(&RunQuery {
@@ -61,39 +81,29 @@ pub(super) fn open(store: &Store, run_id: &RunId) -> Result<Vec<Asked>, StoreErr
             runs.extend(inside.runs.into_iter().map(|run| run.run_id));
         }
     }
-    gates.sort_by_key(|gate| gate.asked_at);
-    let mut keys = BTreeSet::new();
-    let asked = gates.into_iter().map(|gate| {
-        let mut asked = Asked::of(gate, run_id);
-        if !keys.insert(asked.key.clone()) {
-            // Two calls that chose the same key are told apart by what the host calls them.
-            asked.key = format!("{}/{}", asked.gate.run_id, asked.gate.approval_id);
-            keys.insert(asked.key.clone());
-        }
-        asked
-    });
-    Ok(asked.collect())
+    asked.sort_by_key(|asked| asked.gate.asked_at);
+    Ok(asked)
+}
+
+/// Whether a skill may choose that as a key. Those of the host have other characters in them.
+fn is_key(key: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !key.is_empty() && key.bytes().all(fits)
 }
 
 impl Asked {
-    fn of(gate: Gate, outermost: &RunId) -> Self {
+    fn of(gate: Gate, skill: &str) -> Self {
         let payload = gate.payload.as_ref();
         let payload = payload.and_then(|payload| payload.to_value().ok());
         let feature = gate.asked_by.as_deref().and_then(feature_of);
         let wanted = feature.zip(payload.as_ref());
         let wanted = wanted.and_then(|(feature, payload)| Wanted::parse(feature, payload).ok());
-        let chosen = match &wanted {
-            Some(_) => payload
-                .as_ref()
-                .and_then(|payload| payload.get("key")?.as_str()),
-            None => None,
-        };
-        let own = match gate.run_id == *outermost {
-            true => gate.approval_id.clone(),
-            false => format!("{}/{}", gate.run_id, gate.approval_id),
-        };
+        let chosen = wanted.as_ref().zip(payload.as_ref());
+        let chosen = chosen.and_then(|(_, payload)| payload.get("key")?.as_str());
         Self {
-            key: chosen.map_or(own, str::to_owned),
+            key: format!("{}/{}", gate.run_id, gate.approval_id),
+            chosen: chosen.filter(|key| is_key(key)).map(str::to_owned),
+            skill: skill.to_owned(),
             // Whoever wants a yes has a person asked.
             feature: feature
                 .filter(|_| wanted.is_some())
@@ -101,6 +111,13 @@ impl Asked {
             wanted,
             gate,
         }
+    }
+
+    /// For how long from now on somebody can answer it.
+    pub(super) fn time_left(&self, now: Timestamp) -> Duration {
+        let asked = self.gate.asked_at.unix_micros();
+        let waited = Duration::from_micros(u64::try_from(now.unix_micros() - asked).unwrap_or(0));
+        Duration::from_secs(self.gate.timeout_seconds).saturating_sub(waited)
     }
 
     /// Whether it wants a yes of a person, and not something of the client's own.
@@ -122,20 +139,15 @@ impl Asked {
         }
     }
 
-    /// The form in which a person approves.
+    /// The form in which a person approves: who asks, what, and all that is to be approved.
     fn approval(&self) -> ElicitRequestParams {
-        let mut message = self.gate.prompt.as_str().to_owned();
+        let (skill, run_id) = (&self.skill, &self.gate.run_id);
+        let prompt = self.gate.prompt.as_str();
+        let mut message =
+            format!("The skill {skill} asks for an approval in {run_id}.\n\n{prompt}");
         let payload = self.gate.payload.as_ref().map(|payload| payload.as_str());
         if let Some(payload) = payload.filter(|payload| !["{}", "null"].contains(payload)) {
-            let end = payload.floor_char_boundary(PAYLOAD_SHOWN_BYTES_MAX);
-            let cut = match end < payload.len() {
-                true => " … (all of it is in the ledger of the run)",
-                false => "",
-            };
-            message.push_str(&format!(
-                "\n\n{}{cut}",
-                payload.get(..end).unwrap_or_default()
-            ));
+            message.push_str(&format!("\n\n{payload}"));
         }
         let approve = PrimitiveSchemaDefinition::Boolean(BooleanSchema::new().title("Approve"));
         let reason = PrimitiveSchemaDefinition::String(StringSchema::new().title("Reason"));
@@ -163,8 +175,15 @@ impl Asked {
             answer: None,
         };
         if self.wanted.is_some() {
+            let text = answer.to_string();
+            if text.len() > ANSWER_BYTES_MAX {
+                let bytes = text.len();
+                return Err(format!(
+                    "it has {bytes} bytes: expected at most {ANSWER_BYTES_MAX}"
+                ));
+            }
             return Ok(ApprovalDecision {
-                answer: Some(answer.to_string()),
+                answer: Some(text),
                 ..decided(true, "")
             });
         }
@@ -175,6 +194,7 @@ impl Asked {
             .get(REASON)
             .and_then(Value::as_str)
             .unwrap_or_default();
+        let reason = cut(reason);
         match (answer.action, content.get(APPROVE).and_then(Value::as_bool)) {
             (ElicitationAction::Accept, Some(approved)) => Ok(decided(approved, reason)),
             (ElicitationAction::Accept, None) => {
@@ -202,12 +222,18 @@ impl Asked {
     pub(super) fn refusal(&self, reason: &str) -> ApprovalDecision {
         ApprovalDecision {
             approved: false,
-            reason: reason.to_owned(),
+            reason: cut(reason).to_owned(),
             source: ApprovalSource::Mcp,
             option: None,
             answer: None,
         }
     }
+}
+
+/// As much of a reason as one may have.
+fn cut(reason: &str) -> &str {
+    let end = reason.floor_char_boundary(REASON_BYTES_MAX);
+    reason.get(..end).unwrap_or_default()
 }
 
 /// What the client is asked, by the keys that it answers with.

@@ -28,6 +28,7 @@ mod completion;
 mod follow;
 mod gates;
 mod http;
+mod message;
 mod notes;
 mod page;
 mod prompt;
@@ -43,22 +44,29 @@ mod task;
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
+use self::client::Way;
 pub use self::client_tools::client_tools;
+pub use self::http::HttpService;
 pub use self::request_state::KeyError;
 use self::request_state::RequestStates;
-pub use self::server::Server;
-pub use self::sessions::{SessionError, Sessions};
 pub use self::stdio::StdioError;
 use crate::assembly::Skillrun;
 use crate::config::McpSettings;
 
 /// The MCP server. Cheap to clone.
 #[derive(Clone)]
-pub struct Mcp(Arc<Shared>);
+pub struct Mcp {
+    shared: Arc<Shared>,
+    way: Way,
+}
 
 struct Shared {
     host: Skillrun,
     states: RequestStates,
+    /// Runs that a client waits for.
+    followed: TaskTracker,
 }
 
 impl Mcp {
@@ -69,15 +77,39 @@ impl Mcp {
     /// The key in the home folder cannot be read or made.
     pub fn new(host: Skillrun) -> Result<Self, KeyError> {
         let states = RequestStates::of_home(&host.config().home)?;
-        Ok(Self(Arc::new(Shared { host, states })))
+        let shared = Shared {
+            host,
+            states,
+            followed: TaskTracker::new(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            way: Way::Http,
+        })
     }
 
     fn host(&self) -> &Skillrun {
-        &self.0.host
+        &self.shared.host
+    }
+
+    /// The same server for the one client that can be on standard input.
+    fn on_stdio(&self) -> Self {
+        Self {
+            way: Way::Stdio,
+            ..self.clone()
+        }
+    }
+
+    fn way(&self) -> Way {
+        self.way
     }
 
     fn states(&self) -> &RequestStates {
-        &self.0.states
+        &self.shared.states
+    }
+
+    fn followed(&self) -> &TaskTracker {
+        &self.shared.followed
     }
 
     fn settings(&self) -> McpSettings {

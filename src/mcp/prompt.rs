@@ -48,7 +48,7 @@ impl Mcp {
         cx: &RequestContext<RoleServer>,
         level: Option<LoggingLevel>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let client = Client::of(cx);
+        let client = Client::of(self, cx);
         let Some(entry) = self.entry(McpRole::Prompt, &request.name).await else {
             return Err(no_such("prompt", &request.name));
         };
@@ -62,7 +62,7 @@ impl Mcp {
         let target = entry.target.clone();
         let job = Job::new("prompts/get", &request.name, target, Some(arguments))?
             .with_answers(request.input_responses, request.request_state);
-        match self.carry_out(&client, &job, cx, level).await? {
+        match self.carry_out(&client, job, cx, level).await? {
             Done::Ended(run_id, end) => Ok(answer(&run_id, &end, &entry.description())?.into()),
             Done::Asks(asks) => Ok(asks.into()),
             Done::Task(run_id) => Err(no_answer(&run_id)),

@@ -11,6 +11,7 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::id::RunId;
+use crate::ledger::Digest;
 use crate::telemetry::chain;
 
 /// The file in the home folder that the key is in, which only its user may read.
@@ -40,7 +41,10 @@ pub(super) struct State {
 }
 
 /// Signs states, and knows its own.
-pub(super) struct RequestStates(RequestStateCodec);
+pub(super) struct RequestStates {
+    codec: RequestStateCodec,
+    key: Vec<u8>,
+}
 
 impl RequestStates {
     /// With the key of a home folder, which is made when there is none.
@@ -58,8 +62,14 @@ impl RequestStates {
             }
             Err(error) => return Err(failed(error.to_string())),
         };
-        let codec = RequestStateCodec::try_new(key).map_err(|error| failed(chain(&error)))?;
-        Ok(Self(codec))
+        let codec = RequestStateCodec::try_new(key.as_slice());
+        let codec = codec.map_err(|error| failed(chain(&error)))?;
+        Ok(Self { codec, key })
+    }
+
+    /// A name for whoever shows a token. It tells nobody anything about the token who has not the key.
+    pub(super) fn name_of(&self, token: &str) -> Digest {
+        Digest::of(&[self.key.as_slice(), token.as_bytes()].concat())
     }
 
     /// A state for the client with that id, whose request has that digest. It is of use for `ttl`.
@@ -73,7 +83,7 @@ impl RequestStates {
         let payload = serde_json::to_vec(state)?;
         let bound = bound(client_id, request_digest);
         let options = SealOptions::new().associated_data(&bound).ttl(ttl);
-        Ok(self.0.seal_with(&payload, &options))
+        Ok(self.codec.seal_with(&payload, &options))
     }
 
     /// What a state says, if it was made here, for that client and that request, and is still of use.
@@ -86,7 +96,9 @@ impl RequestStates {
         if sealed.len() > STATE_BYTES_MAX {
             return None;
         }
-        let opened = self.0.open_with(sealed, &bound(client_id, request_digest));
+        let opened = self
+            .codec
+            .open_with(sealed, &bound(client_id, request_digest));
         let payload = opened
             .inspect_err(|error| tracing::debug!(error = chain(error), "a state was refused"))
             .ok()?;

@@ -45,7 +45,7 @@ impl Mcp {
         for resource in skill_folder::texts(&self.host().skills().current()) {
             all.push((format!("1 {}", resource.uri), resource));
         }
-        for run in self.own_runs(&Client::of(cx)).await? {
+        for run in self.own_runs(&Client::of(self, cx)).await? {
             all.push((format!("2 {}", run.run_id), run_resource::listed(&run)));
         }
         let page_size = self.settings().page_size;
@@ -83,7 +83,7 @@ impl Mcp {
         cx: &RequestContext<RoleServer>,
         level: Option<LoggingLevel>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let client = Client::of(cx);
+        let client = Client::of(self, cx);
         let uri = request.uri.clone();
         if uri.len() > URI_BYTES_MAX {
             return Err(not_found(&uri));
@@ -116,7 +116,7 @@ impl Mcp {
         )?
         .with_answers(request.input_responses, request.request_state);
         let mime_type = entry.skill.manifest.mcp.mime_type.as_deref();
-        match self.carry_out(&client, &job, cx, level).await? {
+        match self.carry_out(&client, job, cx, level).await? {
             Done::Ended(run_id, end) => {
                 let contents = answer(&run_id, &end, &uri, mime_type)?;
                 Ok(ReadResourceResult::new(contents).with_ttl_ms(0).into())

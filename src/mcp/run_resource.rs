@@ -14,6 +14,7 @@ use crate::id::RunId;
 use crate::ledger::{
     Corruption, Damage, Entry, Follower, Position, RunQuery, Store, StoreError, Summary,
 };
+use crate::outcome::OutcomeCode;
 use crate::registry::Registry;
 use crate::runner::shown_line;
 
@@ -185,7 +186,8 @@ fn glance(run: &Summary) -> Value {
         "parent_run_id": run.parent_run_id,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
-        "error": run.error,
+        // What it says of a skill that cannot be loaded names what is the operator's own.
+        "error": run.error.as_ref().filter(|_| run.code != Some(OutcomeCode::LoadError)),
         "head": run.head,
         "chained": run.is_chained,
         "corruption": run.corruption.as_ref().map(shown),

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, ConstString, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
-    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams,
-    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
+    CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListSkillsResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -24,7 +24,7 @@ use crate::registry::McpRole;
 
 /// The server of one connection.
 #[derive(Clone)]
-pub struct Server {
+pub(super) struct Server {
     mcp: Mcp,
     /// How urgent a log line has to be for the client of this connection to be told of it, once it said so.
     level: Arc<Mutex<Option<LoggingLevel>>>,
@@ -49,9 +49,32 @@ impl Server {
     }
 }
 
+/// What clients of every revision can ask. A request whose parameters have the wrong form is none of them to the SDK.
+const METHODS: [&str; 16] = [
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/directory/read",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "server/discover",
+    "skills/get",
+    "skills/list",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
+
 /// Refuses a method that only the revisions with sessions have.
-fn of_sessions<M: ConstString>(cx: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-    match Client::of(cx).is_stateless() {
+fn of_sessions<M: ConstString>(
+    mcp: &Mcp,
+    cx: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    match Client::of(mcp, cx).is_stateless() {
         true => Err(ErrorData::method_not_found::<M>()),
         false => Ok(()),
     }
@@ -81,7 +104,7 @@ impl ServerHandler for Server {
         request: SetLevelRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SetLevelRequestMethod>(&cx)?;
+        of_sessions::<SetLevelRequestMethod>(&self.mcp, &cx)?;
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
         Ok(())
     }
@@ -212,6 +235,19 @@ impl ServerHandler for Server {
         self.mcp.read_skill_folder(&request)
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _cx: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if METHODS.contains(&method.as_str()) {
+            let message = format!("params: expected those of {method}");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+    }
+
     async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
         self.watched.begin(&self.mcp, cx.peer);
     }
@@ -221,8 +257,8 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<SubscribeRequestMethod>(&cx)?;
-        let client = Client::of(&cx);
+        of_sessions::<SubscribeRequestMethod>(&self.mcp, &cx)?;
+        let client = Client::of(&self.mcp, &cx);
         self.watched
             .subscribe(&self.mcp, &client, request.uri)
             .await
@@ -233,7 +269,7 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        of_sessions::<UnsubscribeRequestMethod>(&cx)?;
+        of_sessions::<UnsubscribeRequestMethod>(&self.mcp, &cx)?;
         self.watched.unsubscribe(&request.uri);
         Ok(())
     }

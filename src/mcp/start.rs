@@ -1,18 +1,22 @@
 //! From what a client asks for to a run that is on record: a new one, or the one that the client answers.
 
-use std::time::Duration;
-
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, InputResponses};
 use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::Mcp;
+use super::answer::protocol_error;
 use super::client::Client;
-use super::gates;
+use super::gates::{self, Asked};
+use super::request_state::State;
+use crate::config::OnRestart;
 use crate::id::RunId;
-use crate::ledger::{Digest, Event, RunStarted, RunState, RunStatus, Store, StoreError, TaskFacts};
-use crate::runner::{Caller, JsonObject, ResumeError, ResumeOptions, RunError, StartOptions};
+use crate::ledger::{
+    ClientFacts, Digest, Event, RunStarted, RunState, Store, StoreError, TaskFacts,
+};
+use crate::outcome::OutcomeCode;
+use crate::runner::{Caller, JsonObject, NotRestarted, ResumeError, RunError, StartOptions};
 use crate::telemetry::chain;
 use crate::trace_context::TraceContext;
 
@@ -43,10 +47,10 @@ impl Job {
         target: String,
         arguments: Option<Map<String, Value>>,
     ) -> Result<Self, ErrorData> {
-        let arguments = Value::Object(arguments.unwrap_or_default()).to_string();
-        let input = JsonObject::parse(&arguments)
+        let given = Value::Object(arguments.unwrap_or_default());
+        let input = JsonObject::parse(given.to_string())
             .map_err(|error| ErrorData::invalid_params(format!("arguments: {error}"), None))?;
-        let asked = json!([method, name, arguments]).to_string();
+        let asked = json!([method, name, ordered(&given)]).to_string();
         Ok(Self {
             target,
             input,
@@ -77,11 +81,11 @@ impl Mcp {
     pub(super) async fn begin(
         &self,
         client: &Client,
-        job: &Job,
+        job: &mut Job,
         cx: &RequestContext<RoleServer>,
     ) -> Result<RunId, ErrorData> {
-        if let Some(state) = &job.state {
-            return self.answer(client, job, state).await;
+        if let Some(state) = job.state.clone() {
+            return self.answer(client, job, &state).await;
         }
         let trace = cx.meta.get_traceparent();
         let trace =
@@ -95,13 +99,18 @@ impl Mcp {
     }
 
     /// Answers the run that the client was asked by.
-    async fn answer(&self, client: &Client, job: &Job, state: &str) -> Result<RunId, ErrorData> {
+    async fn answer(
+        &self,
+        client: &Client,
+        job: &mut Job,
+        state: &str,
+    ) -> Result<RunId, ErrorData> {
         let refused = || {
             let message = "requestState is none that this request was answered with, or it is over";
             ErrorData::invalid_params(message, None)
         };
         let opened = self.states().open(state, client.id(), &job.digest);
-        let run_id = opened.ok_or_else(refused)?.run_id;
+        let State { run_id, asked } = opened.ok_or_else(refused)?;
         let store = self.host().store().clone();
         let started = reading({
             let (store, run_id) = (store.clone(), run_id.clone());
@@ -110,11 +119,17 @@ impl Mcp {
         let started = started.await.map_err(|error| internal(&error))?;
         // The state says so already; a ledger of another client's would be one that was put there.
         let facts = started.and_then(|started| started.client);
-        if !facts.is_some_and(|facts| client.owns(&facts) && facts.request_digest == job.digest) {
-            return Err(refused());
-        }
-        self.decide(&run_id, job.answers.clone(), |_| true).await?;
-        self.attend(&run_id).await?;
+        let is_own = |facts: &ClientFacts| client.owns(facts) && facts.request_digest == job.digest;
+        let facts = facts.filter(|facts| is_own(facts)).ok_or_else(refused)?;
+        // Whether it is a task was settled when it began.
+        job.task = facts.task;
+        self.decide(&run_id, job.answers.clone(), move |open| {
+            asked.contains(&open.key)
+        })
+        .await?;
+        self.attend(&run_id, true)
+            .await
+            .map_err(|stuck| stuck.error(&run_id))?;
         Ok(run_id)
     }
 
@@ -126,13 +141,13 @@ impl Mcp {
         &self,
         run_id: &RunId,
         answers: InputResponses,
-        takes: impl Fn(&gates::Asked) -> bool + Send + 'static,
+        takes: impl Fn(&Asked) -> bool + Send + 'static,
     ) -> Result<(), ErrorData> {
         let (store, run_id) = (self.host().store().clone(), run_id.clone());
         let decided = reading(move || {
             let open = gates::open(&store, &run_id)?;
             let decided = match gates::answered(open, &answers, takes) {
-                Ok(answered) => answered,
+                Ok(decided) => decided,
                 Err(problem) => return Ok(Err(problem)),
             };
             for (asked, decision) in decided {
@@ -146,43 +161,90 @@ impl Mcp {
         decided.map_err(|problem| ErrorData::invalid_params(problem, None))
     }
 
-    /// Sees to it that a run that can go on does so, when nobody carries it out: its process may be gone.
+    /// Sees to it that a run that can go on does so, when nobody carries it out: its process may be gone. One that is
+    /// answered goes on also where the operator wants runs to wait after a restart.
     ///
     /// # Errors
-    /// It cannot go on.
-    pub(super) async fn attend(&self, run_id: &RunId) -> Result<(), ErrorData> {
+    /// It does not go on by itself.
+    pub(super) async fn attend(&self, run_id: &RunId, is_answered: bool) -> Result<(), Stuck> {
         let runner = self.host().runner();
         if runner.is_live(run_id) {
             return Ok(());
         }
         let (store, id) = (self.host().store().clone(), run_id.clone());
         let summary = reading(move || store.summary(&id)).await;
-        let summary = summary.map_err(|error| internal(&error))?;
-        let goes_on = match summary.state {
-            RunState::Running => summary.writer_pid.is_none(),
-            RunState::Ended(status) => {
-                matches!(status, RunStatus::Suspended | RunStatus::Interrupted)
-            }
-            RunState::Corrupt => false,
-        };
-        if !goes_on {
+        let summary = summary.map_err(|error| Stuck::unread(&error))?;
+        let has_writer = summary.state == RunState::Running && summary.writer_pid.is_some();
+        if has_writer || !summary.state.may_go_on() {
             return Ok(());
         }
-        let resumed = runner.start_resume(Caller::new(), run_id, ResumeOptions::default());
-        match resumed.await {
-            Ok(_)
-            // Somebody else was faster.
-            | Err(RunError::NotResumed(ResumeError::Ledger {
-                source: StoreError::Locked { .. } | StoreError::Ended { .. },
-                ..
-            })) => Ok(()),
-            Err(error) => Err(not_started(error)),
+        let mut recovery = self.host().config().recovery;
+        if is_answered {
+            recovery.on_restart = OnRestart::Resume;
+        }
+        match runner.restart(run_id, recovery).await {
+            // Somebody resumes it by hand, as the operator wants it.
+            Ok(_) | Err(NotRestarted::Configured | NotRestarted::Inside(_)) => Ok(()),
+            Err(NotRestarted::Refused(error)) if is_taken(&error) => Ok(()),
+            Err(error) => {
+                tracing::warn!(%run_id, error = chain(&error), "a run does not go on");
+                Err(Stuck {
+                    code: match &error {
+                        NotRestarted::Stopped(code) => *code,
+                        NotRestarted::Refused(error) => error.code(),
+                        _ => OutcomeCode::Interrupted,
+                    },
+                })
+            }
+        }
+    }
+}
+
+/// Somebody else was faster.
+fn is_taken(error: &RunError) -> bool {
+    matches!(
+        error,
+        RunError::NotResumed(ResumeError::Ledger {
+            source: StoreError::Locked { .. } | StoreError::Ended { .. },
+            ..
+        })
+    )
+}
+
+/// A run that does not go on by itself. Why not names what is the host's own, and is in its log.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    code: OutcomeCode,
+}
+
+impl Stuck {
+    fn unread(error: &StoreError) -> Self {
+        tracing::error!(error = chain(error), "cannot read a run");
+        Self {
+            code: OutcomeCode::Internal,
         }
     }
 
-    /// For how long a question of a run can be answered.
-    pub(super) fn answer_time(&self) -> Duration {
-        self.settings().input_timeout()
+    /// What a client is told of it.
+    pub(super) fn error(&self, run_id: &RunId) -> ErrorData {
+        let message = format!("the run does not go on by itself: {}", self.code);
+        let hint = format!("skillrun runs explain {run_id} says why");
+        protocol_error(run_id, self.code, message, Some(&hint))
+    }
+}
+
+/// The same value with the members of each object in the order of their names, so that how they are ordered makes no
+/// other request.
+fn ordered(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            let ordered_member = |(name, value): (&String, &Value)| (name.clone(), ordered(value));
+            Value::Object(members.into_iter().map(ordered_member).collect())
+        }
+        Value::Array(items) => items.iter().map(ordered).collect(),
+        other => other.clone(),
     }
 }
 
@@ -222,10 +284,6 @@ pub(super) fn not_started(error: RunError) -> ErrorData {
     let data = Some(json!({ "code": code, "hint": error.hint() }));
     match &error {
         RunError::NoLedger { .. } | RunError::LedgerUnavailable { .. } => internal(&error),
-        RunError::NotResumed(_) => {
-            tracing::warn!(error = chain(&error), "a run does not go on");
-            ErrorData::internal_error("the run cannot go on", data)
-        }
         _ => ErrorData::internal_error(error.to_string(), data),
     }
 }

@@ -2,25 +2,24 @@
 //! connection goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt as _};
-use serde::de::IgnoredAny;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
 use super::Mcp;
+use super::message::{Refused, parse};
 use super::server::Server;
-use crate::call::json_values;
 use crate::runner::INPUT_BYTES_MAX;
 
 /// Bytes of one message: an input of a skill, each byte of it escaped. Protects the host's memory from a message that
 /// does not end.
 const LINE_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
-/// Values in one message. Protects the same, where a value of two bytes takes a hundred.
-const VALUES_MAX: usize = 500_000;
+/// How long it is waited for that requests of a client that has gone are given up.
+const CANCELLED_MAX: Duration = Duration::from_secs(1);
 
 /// Why a connection did not come about or ended too soon.
 #[derive(Debug, thiserror::Error)]
@@ -45,15 +44,16 @@ impl Mcp {
             refused: None,
         };
         let failed = |error: String| StdioError(error);
-        let server = match Server::new(self.clone()).serve(lines).await {
+        let server = match Server::new(self.on_stdio()).serve(lines).await {
             // Whoever goes away before it said anything is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             server => server.map_err(|error| failed(error.to_string()))?,
         };
-        server
-            .waiting()
-            .await
-            .map_err(|error| failed(error.to_string()))?;
+        let ended = server.waiting().await;
+        // Whoever serves the client may end all runs next, as interrupted: those that went with it are cancelled.
+        self.followed().close();
+        let _late = tokio::time::timeout(CANCELLED_MAX, self.followed().wait()).await;
+        ended.map_err(|error| failed(error.to_string()))?;
         Ok(())
     }
 }
@@ -111,30 +111,6 @@ impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
     }
 }
 
-/// The message that a line is, or what is answered to it; nothing to an empty one.
-fn parse(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, ErrorData> {
-    let line = line.trim_ascii();
-    if line.is_empty() {
-        return Ok(None);
-    }
-    if json_values(line) > VALUES_MAX {
-        let message = format!("the message has too many values: expected at most {VALUES_MAX}");
-        return Err(ErrorData::invalid_request(message, None));
-    }
-    serde_json::from_slice(line).map(Some).map_err(|error| {
-        match serde_json::from_slice::<IgnoredAny>(line) {
-            Err(error) => {
-                let message = format!("the line is no JSON: {error}");
-                ErrorData::new(ErrorCode::PARSE_ERROR, message, None)
-            }
-            Ok(_) => {
-                let message = format!("the line is no message of MCP: {error}");
-                ErrorData::invalid_request(message, None)
-            }
-        }
-    })
-}
-
 impl<R, W> Transport<RoleServer> for Lines<R, W>
 where
     R: AsyncRead + Send + Unpin,
@@ -165,20 +141,18 @@ where
             }
             // A buffer that one large message has made large is not kept.
             let line = std::mem::take(&mut self.line);
+            let line = line.trim_ascii();
             let parsed = match std::mem::take(&mut self.is_too_long) {
-                true => {
-                    let message =
-                        format!("the line is too long: expected at most {LINE_BYTES_MAX} bytes");
-                    Err(ErrorData::invalid_request(message, None))
-                }
-                false => parse(&line),
+                true => Err(Refused::unread(format!(
+                    "the line is too long: expected at most {LINE_BYTES_MAX} bytes"
+                ))),
+                false if line.is_empty() => continue,
+                false => parse(line),
             };
             match parsed {
-                Ok(Some(message)) => return Some(message),
-                Ok(None) => {}
-                Err(error) => {
-                    let answer = TxJsonRpcMessage::<RoleServer>::error(error, None);
-                    let mut answer = serde_json::to_vec(&answer).ok()?;
+                Ok(message) => return Some(message),
+                Err(refused) => {
+                    let mut answer = serde_json::to_vec(&refused.answer()).ok()?;
                     answer.push(b'\n');
                     self.refused = Some(answer);
                 }
@@ -189,44 +163,5 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         drop(self.write.lock().await.take());
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::{VALUES_MAX, parse};
-
-    fn refused(line: &str) -> i32 {
-        parse(line.as_bytes()).unwrap_err().code.0
-    }
-
-    #[test]
-    fn what_is_no_message_is_told_from_what_is_no_json() {
-        let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-        assert!(parse(request.as_bytes()).unwrap().is_some());
-        assert!(parse(b" \r").unwrap().is_none());
-        for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{1}"] {
-            assert_eq!(refused(line), -32700, "{line}");
-        }
-        assert_eq!(refused(&"[".repeat(10_000)), -32700);
-        for line in [
-            "[]",
-            "1",
-            "{}",
-            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
-        ] {
-            assert_eq!(refused(line), -32600, "{line}");
-        }
-        let many = format!("[0{}]", ",0".repeat(VALUES_MAX + 1));
-        assert_eq!(refused(&many), -32600);
-    }
-
-    proptest! {
-        #[test]
-        fn no_line_is_a_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _any = parse(&line);
-        }
     }
 }

@@ -37,9 +37,9 @@ impl Mcp {
         request: GetTaskParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let client = Client::of(cx);
+        let client = Client::of(self, cx);
         let (run_id, read) = self.task(&client, &request.task_id).await?;
-        let payload = self.payload(&client, &run_id, &read.summary).await?;
+        let payload = self.payload(&client, &run_id, &read).await?;
         let task = self.task_as_told(&read.summary, &read.facts);
         Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
     }
@@ -50,12 +50,14 @@ impl Mcp {
         request: UpdateTaskParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let (run_id, _read) = self.task(&Client::of(cx), &request.task_id).await?;
+        let (run_id, _read) = self.task(&Client::of(self, cx), &request.task_id).await?;
         let (store, id) = (self.host().store().clone(), run_id.clone());
         let answers = request.input_responses;
         let decided = reading(move || decide_each(&store, &id, &answers)).await;
         decided.map_err(|error| internal(&error))?;
-        self.attend(&run_id).await
+        // Why it does not go on, the client is told when it asks after it.
+        let _stuck = self.attend(&run_id, true).await;
+        Ok(())
     }
 
     /// `tasks/cancel`. One that has ended stays as it is.
@@ -64,12 +66,10 @@ impl Mcp {
         request: CancelTaskParams,
         cx: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let (run_id, read) = self.task(&Client::of(cx), &request.task_id).await?;
-        if read.summary.state.may_go_on() {
-            self.attend(&run_id).await?;
-            if !self.host().runner().cancel(&run_id) {
-                tracing::warn!(%run_id, "a task is carried out by another process, and not cancelled");
-            }
+        let (run_id, read) = self.task(&Client::of(self, cx), &request.task_id).await?;
+        let is_live = self.host().runner().cancel(&run_id);
+        if !is_live && read.summary.state.may_go_on() {
+            self.host().runner().cancel_unattended(&run_id).await;
         }
         Ok(())
     }
@@ -81,7 +81,13 @@ impl Mcp {
         let (summary, started) = read.map_err(|error| internal(&error))?;
         let ttl_ms = self.settings().task_ttl_ms;
         let facts = started.and_then(|started| started.client?.task);
-        Ok(self.task_as_told(&summary, &facts.unwrap_or(TaskFacts { ttl_ms })))
+        Ok(self.task_as_told(
+            &summary,
+            &facts.unwrap_or(TaskFacts {
+                ttl_ms,
+                is_content: false,
+            }),
+        ))
     }
 
     /// A task of that client. Of another one's it is not told that there is one.
@@ -124,18 +130,20 @@ impl Mcp {
         &self,
         client: &Client,
         run_id: &RunId,
-        summary: &Summary,
+        read: &Read,
     ) -> Result<TaskPayload, ErrorData> {
-        match status(summary.state) {
+        match status(read.summary.state) {
             TaskStatus::Cancelled => Ok(TaskPayload::Cancelled),
-            TaskStatus::Completed => self.end(run_id, summary).await,
+            TaskStatus::Completed => self.end(run_id, read).await,
             TaskStatus::Failed => {
                 let message = "the ledger of the run is damaged".to_owned();
                 let error = answer::protocol_error(run_id, OutcomeCode::Internal, message, None);
                 failed(&error)
             }
             _ => {
-                self.attend(run_id).await?;
+                if let Err(stuck) = self.attend(run_id, false).await {
+                    return failed(&stuck.error(run_id));
+                }
                 let (store, id) = (self.host().store().clone(), run_id.clone());
                 let open = reading(move || gates::open(&store, &id)).await;
                 let open = open.map_err(|error| internal(&error))?;
@@ -152,22 +160,18 @@ impl Mcp {
     }
 
     /// What the client would have been answered, had it waited.
-    async fn end(&self, run_id: &RunId, summary: &Summary) -> Result<TaskPayload, ErrorData> {
+    async fn end(&self, run_id: &RunId, read: &Read) -> Result<TaskPayload, ErrorData> {
         let (store, id, last) = (
             self.host().store().clone(),
             run_id.clone(),
-            summary.head.seq,
+            read.summary.head.seq,
         );
         let end = reading(move || completed(&store, &id, last)).await;
         let end = end.map_err(|error| internal(&error))?;
         let Some(end) = end else {
             return Ok(TaskPayload::Working);
         };
-        let asked = summary.skill.as_deref().unwrap_or_default();
-        let skill = asked.split('.').next().unwrap_or_default();
-        let skill = self.host().skills().current().get(skill);
-        let is_content = skill.is_some_and(|skill| skill.manifest.mcp.is_content);
-        match answer::tool(run_id, &end, is_content) {
+        match answer::tool(run_id, &end, read.facts.is_content) {
             Ok(result) => Ok(TaskPayload::Completed {
                 result: object(&result)?,
             }),

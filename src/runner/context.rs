@@ -326,7 +326,14 @@ impl Caller {
             depth: parent.depth().saturating_add(1),
             trace: parent.trace_of(None),
             request_id: parent.0.caller.request_id.clone(),
-            client: parent.0.caller.client.clone(),
+            // What the client asks after is the outermost run alone.
+            client: parent.client().map(|client| {
+                let task = None;
+                Arc::new(ClientFacts {
+                    task,
+                    ..client.clone()
+                })
+            }),
         }
     }
 

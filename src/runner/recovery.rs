@@ -111,7 +111,15 @@ impl Runner {
         listed.await
     }
 
-    async fn restart(&self, run_id: &RunId, recovery: Recovery) -> Result<Started, NotRestarted> {
+    /// Goes on with a run whose process is gone, or waits on for what it was suspended for, if it may go on by itself.
+    ///
+    /// # Errors
+    /// It does not, and is as it was.
+    pub async fn restart(
+        &self,
+        run_id: &RunId,
+        recovery: Recovery,
+    ) -> Result<Started, NotRestarted> {
         let refused = |error: RunError| NotRestarted::Refused(Box::new(error));
         let read = |source| {
             let run_id = run_id.clone();

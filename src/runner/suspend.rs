@@ -230,6 +230,12 @@ impl Runner {
         self.0.waiting.len()
     }
 
+    /// Puts on record that a run is cancelled which nobody carries out, and each that was suspended inside it. One
+    /// that has ended, or that somebody has taken up, stays as it is.
+    pub async fn cancel_unattended(&self, run_id: &RunId) {
+        cancel(self.store(), run_id).await;
+    }
+
     /// Waits until what a run was suspended for has come, and takes it up then. Somebody else may be first:
     /// then it is waited for what they come to.
     pub(super) async fn when_decided(

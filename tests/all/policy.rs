@@ -19,6 +19,8 @@ use skillrun_test_artifacts::PROBE;
 
 use crate::api::daemon::Daemon;
 use crate::harness::Home;
+use crate::mcp::requests::meta;
+use crate::mcp::wire::Wire;
 
 /// What `skill.toml` asks for | `capabilities.grant` | `skills.probe.grant` | what the call grants | what the run
 /// may do | what the guest tries | how that ends. `D` is a folder on the host, and lists are divided by `;`.
@@ -69,10 +71,11 @@ struct Row {
 type Surface = fn(&Home, &Row) -> Option<(String, String)>;
 
 /// Everything that starts runs on an operator's behalf.
-const SURFACES: [(&str, Surface); 3] = [
+const SURFACES: [(&str, Surface); 4] = [
     ("command line", command_line),
     ("library", library),
     ("HTTP", http),
+    ("MCP", mcp),
 ];
 
 fn rows(dir: &Path) -> Vec<Row> {
@@ -139,6 +142,27 @@ fn http(home: &Home, row: &Row) -> Option<(String, String)> {
     assert_eq!(answer.status, 200, "{answer:?}");
     let text = |key: &str| answer.json()[key].as_str().unwrap().to_owned();
     Some((text("run_id"), text("code")))
+}
+
+/// Nor does a client of MCP: what it says of grants is no argument of its call.
+fn mcp(home: &Home, row: &Row) -> Option<(String, String)> {
+    if !row.call.is_empty() {
+        return None;
+    }
+    let params = json!({
+        "name": "probe", "arguments": row.verb, "grants": ["fs:rw:/=/d", "tool:*", "approval"], "_meta": meta(),
+    });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let heard = Wire::stdio(home).ask(&call, 0, &|asked| panic!("{asked}"));
+    let text = |places: [&str; 2]| {
+        let found = places.iter().find_map(|place| heard.answer.pointer(place));
+        let found = found.unwrap_or_else(|| panic!("{heard:?}"));
+        found.as_str().unwrap().to_owned()
+    };
+    Some((
+        text(["/result/_meta/skillrun~1run_id", "/error/data/run_id"]),
+        text(["/result/_meta/skillrun~1code", "/error/data/code"]),
+    ))
 }
 
 fn library(home: &Home, row: &Row) -> Option<(String, String)> {

@@ -112,10 +112,14 @@ fn mcp(host: &Skillrun, is_wanted: bool) -> anyhow::Result<Option<Router>> {
     }
     let mcp = crate::mcp::Mcp::new(host.clone())?;
     let body_bytes_max = host.config().serve.body_bytes_max;
-    Ok(Some(Router::new().route_service(
-        MCP_ROUTE,
-        mcp.http_service(body_bytes_max),
-    )))
+    let service = mcp.http_service(body_bytes_max);
+    let handle = move |request: axum::extract::Request| {
+        let service = service.clone();
+        async move { service.handle(request).await }
+    };
+    Ok(Some(
+        Router::new().route(MCP_ROUTE, axum::routing::any(handle)),
+    ))
 }
 
 #[cfg(not(feature = "mcp"))]

@@ -12,7 +12,7 @@ use skillrun_test_artifacts::CONFORMANCE;
 use crate::harness::Home;
 
 /// What the operator allows: to ask clients, and runs that take as long as the suite's longest.
-const CONFIG: &str = "[capabilities]
+pub(super) const CONFIG: &str = "[capabilities]
 grant = [\"tool:client__*\"]
 ";
 

@@ -1,13 +1,18 @@
 //! The MCP server, as clients that others made meet it.
 
+mod asked;
+mod cases;
 mod changes;
 mod conformance;
 pub(crate) mod fixtures;
+mod hostile;
+mod interop;
 mod messages;
 mod peer;
 mod prompts;
-mod requests;
+pub(crate) mod requests;
 mod resources;
 mod skill_folders;
+mod strangers;
 mod suite;
-mod wire;
+pub(crate) mod wire;

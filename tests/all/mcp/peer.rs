@@ -91,22 +91,46 @@ fn lifecycle(era: Era) -> ClientLifecycleMode {
     }
 }
 
+/// Connects a client with `skillrun mcp`, which ends with what is given beside it.
+pub(super) async fn over_stdio<H: ClientHandler>(
+    home: &Home,
+    era: Era,
+    handler: H,
+) -> (RunningService<RoleClient, H>, Child) {
+    let mut command = home.command(&["mcp"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(fs::File::create(home.path().join("mcp.log")).unwrap());
+    let mut command = tokio::process::Command::from(command);
+    let mut process = command.kill_on_drop(true).spawn().unwrap();
+    let streams = (
+        process.stdout.take().unwrap(),
+        process.stdin.take().unwrap(),
+    );
+    let client = serve_client_with_lifecycle(handler, streams, lifecycle(era));
+    (client.await.unwrap(), process)
+}
+
+/// Connects a client with a daemon that was started with `--mcp`.
+pub(super) async fn over_http<H: ClientHandler>(
+    daemon: &Daemon,
+    era: Era,
+    handler: H,
+) -> RunningService<RoleClient, H> {
+    // Requests are made without TLS, and yet the client is not made without a provider of it.
+    let _is_there = rustls::crypto::ring::default_provider().install_default();
+    let uri: Arc<str> = format!("http://{}/mcp", daemon.address).into();
+    let transport = StreamableHttpClientTransport::from_uri(uri);
+    let client = serve_client_with_lifecycle(handler, transport, lifecycle(era));
+    client.await.unwrap()
+}
+
 impl Peer {
     /// A client of `skillrun mcp`.
     pub(super) async fn stdio(home: &Home, era: Era) -> Self {
-        let mut command = home.command(&["mcp"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(fs::File::create(home.path().join("mcp.log")).unwrap());
-        let mut command = tokio::process::Command::from(command);
-        let mut process = command.kill_on_drop(true).spawn().unwrap();
-        let streams = (
-            process.stdout.take().unwrap(),
-            process.stdin.take().unwrap(),
-        );
         let (tell, told) = unbounded_channel();
-        let client = serve_client_with_lifecycle(Ears(tell), streams, lifecycle(era));
+        let (client, process) = over_stdio(home, era, Ears(tell)).await;
         Self {
-            client: client.await.unwrap(),
+            client,
             era,
             told: Mutex::new(told),
             _process: Some(process),
@@ -115,14 +139,9 @@ impl Peer {
 
     /// A client of a daemon that was started with `--mcp`.
     pub(super) async fn http(daemon: &Daemon, era: Era) -> Self {
-        // Requests are made without TLS, and yet the client is not made without a provider of it.
-        let _is_there = rustls::crypto::ring::default_provider().install_default();
-        let uri: Arc<str> = format!("http://{}/mcp", daemon.address).into();
-        let transport = StreamableHttpClientTransport::from_uri(uri);
         let (tell, told) = unbounded_channel();
-        let client = serve_client_with_lifecycle(Ears(tell), transport, lifecycle(era));
         Self {
-            client: client.await.unwrap(),
+            client: over_http(daemon, era, Ears(tell)).await,
             era,
             told: Mutex::new(told),
             _process: None,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// The newest revision with sessions.
 pub(super) const OLD: &str = "2025-11-25";
 /// The first one without.
-pub(super) const NEW: &str = "2026-07-28";
+pub(crate) const NEW: &str = "2026-07-28";
 
 /// One request, and what its answer has at which place.
 pub(super) struct Row {
@@ -330,7 +330,7 @@ pub(super) fn of_new() -> Vec<Row> {
 }
 
 /// What the client says of itself with each request where there are no sessions.
-pub(super) fn meta() -> Value {
+pub(crate) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": NEW,
         "io.modelcontextprotocol/clientInfo": { "name": "messages", "version": "1.0.0" },

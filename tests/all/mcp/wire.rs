@@ -17,17 +17,17 @@ const MESSAGE_MAX: Duration = Duration::from_secs(60);
 
 /// What came before the answer to a request, and the answer.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     /// The `result` or the `error`, under that name.
-    pub(super) answer: Value,
+    pub(crate) answer: Value,
     /// Notifications, as they came.
-    pub(super) told: Vec<Value>,
+    pub(crate) told: Vec<Value>,
     /// Requests of the server.
-    pub(super) asked: Vec<Value>,
+    pub(crate) asked: Vec<Value>,
 }
 
 /// A connection to a server. What it says comes in over whichever way the transport has for that.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     way: Way,
     incoming: Receiver<Value>,
 }
@@ -40,7 +40,7 @@ enum Way {
 /// `skillrun mcp`; it ends with the test.
 struct Process {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
 }
 
 /// `/mcp` of a daemon.
@@ -48,12 +48,13 @@ struct Http {
     client: Client,
     version: String,
     session: Option<String>,
+    token: Option<String>,
     incoming: Sender<Value>,
 }
 
 impl Wire {
     /// Starts a server and speaks to it.
-    pub(super) fn stdio(home: &Home) -> Self {
+    pub(crate) fn stdio(home: &Home) -> Self {
         let mut command = home.command(&["mcp"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -68,25 +69,104 @@ impl Wire {
                 }
             }
         });
-        let stdin = child.stdin.take().unwrap();
+        let stdin = child.stdin.take();
         let way = Way::Stdio(Process { child, stdin });
         Self { way, incoming }
     }
 
     /// Speaks to a daemon as a client of that revision.
-    pub(super) fn http(client: Client, version: &str) -> Self {
+    pub(crate) fn http(client: Client, version: &str) -> Self {
         let (sender, incoming) = mpsc::channel();
         let way = Way::Http(Http {
             client,
             version: version.to_owned(),
             session: None,
+            token: None,
             incoming: sender,
         });
         Self { way, incoming }
     }
 
+    /// Brings this token with each request over HTTP.
+    pub(crate) fn with_token(mut self, token: &str) -> Self {
+        if let Way::Http(http) = &mut self.way {
+            http.token = Some(token.to_owned());
+        }
+        self
+    }
+
+    /// What its session over HTTP is called.
+    pub(crate) fn session(&self) -> &str {
+        match &self.way {
+            Way::Http(http) => http.session.as_deref().unwrap(),
+            Way::Stdio(_) => panic!("not on standard input"),
+        }
+    }
+
+    /// Sends bytes as they are on standard input.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        match &mut self.way {
+            Way::Stdio(process) => {
+                process.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+            }
+            Way::Http(_) => panic!("not over HTTP"),
+        }
+    }
+
+    /// Sends a request and does not wait for its answer.
+    pub(crate) fn begin(&mut self, message: &Value) {
+        match &mut self.way {
+            Way::Stdio(process) => process.send(message),
+            Way::Http(http) => {
+                let (client, incoming) = (http.client, http.incoming.clone());
+                let request = http.post(message);
+                // The head of an answer comes with the first message.
+                thread::spawn(move || {
+                    let (head, stream) = open(client, &request);
+                    deliver(&head, stream, &incoming);
+                });
+            }
+        }
+    }
+
+    /// The next message that comes.
+    #[track_caller]
+    pub(crate) fn next(&self) -> Value {
+        self.incoming.recv_timeout(MESSAGE_MAX).unwrap()
+    }
+
+    /// Ends the input, and waits for the process to end as it should.
+    #[track_caller]
+    pub(crate) fn end(self) {
+        let Way::Stdio(mut process) = self.way else {
+            panic!("not over HTTP");
+        };
+        drop(process.stdin.take());
+        assert!(process.child.wait().unwrap().success());
+    }
+
+    /// The process on standard input.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        match &mut self.way {
+            Way::Stdio(process) => &mut process.child,
+            Way::Http(_) => panic!("not over HTTP"),
+        }
+    }
+
+    /// Sends a request over HTTP and gives the connection on which its answer comes.
+    pub(crate) fn connection(&self, message: &Value) -> TcpStream {
+        match &self.way {
+            Way::Http(http) => {
+                let mut stream = http.client.connect();
+                stream.write_all(http.post(message).as_bytes()).unwrap();
+                stream
+            }
+            Way::Stdio(_) => panic!("not on standard input"),
+        }
+    }
+
     /// Sends a message that has no answer: a notification, or what the server asked for.
-    pub(super) fn tell(&mut self, message: &Value) {
+    pub(crate) fn tell(&mut self, message: &Value) {
         match &mut self.way {
             Way::Stdio(process) => process.send(message),
             Way::Http(http) => http.tell(message),
@@ -96,7 +176,7 @@ impl Wire {
     /// Sends a request and waits for its answer and so many notifications; what the server asks meanwhile is answered
     /// by `reply`.
     #[track_caller]
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         message: &Value,
         told: usize,
@@ -149,8 +229,8 @@ impl Heard {
 impl Process {
     fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
-        self.stdin.write_all(line.as_bytes()).unwrap();
-        self.stdin.flush().unwrap();
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_bytes()).unwrap();
     }
 }
 
@@ -170,6 +250,9 @@ impl Http {
              Accept: application/json, text/event-stream\r\n",
             self.client.address,
         );
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
         if let Some(session) = &self.session {
             head.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
         }
@@ -213,7 +296,7 @@ impl Http {
                 self.head("GET"),
                 self.version
             );
-            let (head, stream) = self.open(request);
+            let (head, stream) = open(self.client, &request);
             assert_eq!(head.status, 200, "{head:?}");
             let incoming = self.incoming.clone();
             thread::spawn(move || read_events(stream, &incoming));
@@ -221,7 +304,7 @@ impl Http {
     }
 
     fn ask(&mut self, message: &Value) {
-        let (head, mut stream) = self.open(self.post(message));
+        let (head, stream) = open(self.client, &self.post(message));
         if let Some(session) = head.header("mcp-session-id") {
             self.session = Some(session.to_owned());
         }
@@ -230,22 +313,33 @@ impl Http {
             thread::spawn(move || read_events(stream, &incoming));
             return;
         }
-        let length = head
-            .header("content-length")
-            .unwrap_or_else(|| panic!("{head:?}"));
-        let mut body = vec![0; length.parse().unwrap()];
-        stream.read_exact(&mut body).unwrap();
-        incoming
-            .send(serde_json::from_slice(&body).unwrap())
-            .unwrap();
+        deliver(&head, stream, &incoming);
     }
+}
 
-    fn open(&self, request: String) -> (Answer, BufReader<TcpStream>) {
-        let mut stream = self.client.connect();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut stream = BufReader::new(stream);
-        (Answer::read_head(&mut stream), stream)
+/// Sends a request and reads the head of its answer.
+fn open(client: Client, request: &str) -> (Answer, BufReader<TcpStream>) {
+    let mut stream = client.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    (Answer::read_head(&mut stream), stream)
+}
+
+/// Reads the messages of an answer: many, or the only one.
+fn deliver(head: &Answer, mut stream: BufReader<TcpStream>, incoming: &Sender<Value>) {
+    if head.header("content-type") == Some("text/event-stream") {
+        return read_events(stream, incoming);
     }
+    let length = head
+        .header("content-length")
+        .unwrap_or_else(|| panic!("{head:?}"));
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    let message = serde_json::from_slice(&body);
+    let message = message
+        .unwrap_or_else(|error| panic!("{error}: {head:?} {}", String::from_utf8_lossy(&body)));
+    // A test that is over needs it no more.
+    let _over = incoming.send(message);
 }
 
 /// Reads a stream of messages until it ends or nobody wants to know.
@@ -284,7 +378,7 @@ fn events(text: &mut Vec<u8>) -> Vec<Value> {
 }
 
 /// What differs from call to call is made the same: ids of runs, times, and states that only the server reads.
-pub(super) fn evened(value: &Value) -> Value {
+pub(crate) fn evened(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let member = |(key, value): (&String, &Value)| {
