@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::ORIGIN;
 use serde::Deserialize;
 use tracing::Instrument as _;
 use utoipa::IntoParams;
@@ -113,6 +115,7 @@ async fn list_approvals(
 async fn decide_approval(
     State(api): State<Api>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     JsonBody(Members(body)): JsonBody<Members<Decide>>,
 ) -> Result<Json<Approval>, Problem> {
     let run_id = run_id(&id)?;
@@ -125,7 +128,7 @@ async fn decide_approval(
     let decision = ApprovalDecision {
         approved: body.decision == Verdict::Approve,
         reason,
-        source: ApprovalSource::Api,
+        source: source_of(&headers),
         option: body.option,
         answer: None,
     };
@@ -142,4 +145,13 @@ async fn decide_approval(
     let decided = decided.await.map_err(|error| Problem::internal(&error))?;
     let gate = decided.map_err(|error| Problem::from(error).with_run_id(run_id))?;
     Ok(Json(gate.into()))
+}
+
+/// Over which way an answer comes: only browsers say which page a request is from, and they always do when something
+/// is decided.
+fn source_of(headers: &HeaderMap) -> ApprovalSource {
+    match headers.contains_key(ORIGIN) {
+        true => ApprovalSource::Web,
+        false => ApprovalSource::Api,
+    }
 }

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 use super::metrics::METRICS;
 use super::problem::{Problem, ProblemCode};
 use super::streams::TicketUse;
-use super::{Access, Api, streams};
+use super::{Access, Api, page, streams};
 use crate::config::Token;
 
 /// Who sends a request.
@@ -29,11 +29,12 @@ pub(crate) enum Caller {
 }
 
 /// Routes that need no token: they say nothing but that the process is there and well, and what every daemon of
-/// this version can be asked.
+/// this version can be asked, and the page that asks it.
 fn is_open(path: &str) -> bool {
-    let page = path.strip_prefix("/docs");
+    let docs = path.strip_prefix("/docs");
     ["/healthz", "/readyz", "/openapi.json"].contains(&path)
-        || page.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        || page::is_page(path)
+        || docs.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Refuses whoever may not ask.

@@ -19,6 +19,7 @@ mod guard;
 mod health;
 mod idempotency;
 mod metrics;
+mod page;
 mod problem;
 mod refusal;
 mod request;

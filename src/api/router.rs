@@ -11,8 +11,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::problem::{Problem, ProblemCode, ProblemDocument};
 use super::{
-    Api, approvals, document, executions, guard, health, metrics, request, resume, runs, skills,
-    streams,
+    Api, approvals, document, executions, guard, health, metrics, page, request, resume, runs,
+    skills, streams,
 };
 
 /// Where an MCP server is that the surface has beside its own routes.
@@ -54,11 +54,12 @@ impl Api {
         let (router, mut document) = routes.split_for_parts();
         document::complete(&mut document);
         // Unless it is told otherwise, the page has the document looked at by a server of its makers.
-        let page = SwaggerUi::new("/docs")
+        let docs = SwaggerUi::new("/docs")
             .config(Config::default().validator_url("none"))
             .url("/openapi.json", document);
         router
-            .merge(page)
+            .merge(docs)
+            .merge(page::routes())
             .merge(self.0.mcp.clone().unwrap_or_default().with_state(()))
             .fallback(no_such_route)
             .layer(middleware::from_fn_with_state(

@@ -94,7 +94,7 @@ pub enum LogStream {
 pub enum ApprovalSource {
     /// A person at the command line.
     Cli,
-    /// A person at the inspector page.
+    /// A person at a page in a browser, such as the inspector.
     Web,
     /// A client of the MCP server.
     Mcp,

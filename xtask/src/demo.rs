@@ -29,17 +29,7 @@ pub(crate) fn show() -> Result<()> {
     let triage = guests::build(triage_demo::SKILL)?;
 
     say("\n== The runner")?;
-    // With an example beside it, the binary is built with the features that the tests use, so that
-    // neither has to build the engine a second time.
-    run(&mut cargo(&[
-        "build",
-        "--package",
-        "skillrun",
-        "--bin",
-        "skillrun",
-        "--example",
-        "embed",
-    ]))?;
+    build_skillrun()?;
 
     say("\n== A fresh home with that skill in it")?;
     let home = fresh_home("demo", SKILL, &component)?;
@@ -68,10 +58,37 @@ pub(crate) fn show() -> Result<()> {
 }
 
 fn fresh_home(name: &str, skill_name: &str, component: &Path) -> Result<PathBuf> {
+    let home = empty_home(name)?;
+    install(&home, skill_name, component)?;
+    Ok(home)
+}
+
+/// Builds the binary.
+pub(crate) fn build_skillrun() -> Result<()> {
+    // With an example beside it, the binary is built with the features that the tests use, so that
+    // neither has to build the engine a second time.
+    run(&mut cargo(&[
+        "build",
+        "--package",
+        "skillrun",
+        "--bin",
+        "skillrun",
+        "--example",
+        "embed",
+    ]))
+}
+
+/// A folder for a home, with nothing in it.
+pub(crate) fn empty_home(name: &str) -> Result<PathBuf> {
     let home = target_folder().join(name);
     if home.exists() {
         fs::remove_dir_all(&home).context("cannot empty the home of the last demo")?;
     }
+    Ok(home)
+}
+
+/// Puts a skill of the checkout into a home.
+pub(crate) fn install(home: &Path, skill_name: &str, component: &Path) -> Result<()> {
     let skill = home.join("skills").join(skill_name);
     fs::create_dir_all(&skill).context("cannot make the home")?;
     let source = root().join("guest-skills").join(skill_name);
@@ -81,7 +98,7 @@ fn fresh_home(name: &str, skill_name: &str, component: &Path) -> Result<PathBuf>
     if manifest.exists() {
         copy(&manifest, &skill.join("skill.toml"))?;
     }
-    Ok(home)
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

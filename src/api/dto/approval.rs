@@ -68,7 +68,7 @@ pub(crate) struct Choice {
 pub(crate) enum DecisionSource {
     /// The command line.
     Cli,
-    /// The inspector page.
+    /// A page in a browser, such as the inspector.
     Web,
     /// The MCP server.
     Mcp,

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use skillrun_test_artifacts::GREET;
+
 use super::daemon::Daemon;
 use crate::harness::Home;
 
@@ -122,6 +124,62 @@ fn a_token_that_is_configured_has_to_be_brought() {
         401
     );
     assert!(!daemon.log().contains(TOKEN));
+}
+
+#[test]
+fn the_page_needs_no_token_and_has_no_data() {
+    let home = Home::new(&[GREET]);
+    std::fs::write(home.path().join("token"), format!("{TOKEN}\n")).unwrap();
+    home.configure("[serve]\ntoken_file = \"token\"\n");
+    let daemon = Daemon::start(&home);
+    let ask = |path: &str, headers: &[&str]| daemon.request("GET", path, headers, None);
+    for (path, kind) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/page/app.css", "text/css; charset=utf-8"),
+        ("/page/js/main.js", "text/javascript; charset=utf-8"),
+    ] {
+        let page = ask(path, &[]);
+        assert_eq!(page.status, 200, "{path}");
+        assert_eq!(page.header("content-type"), Some(kind), "{path}");
+        assert_eq!(page.header("cache-control"), Some("no-cache"), "{path}");
+        let policy = page.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.split("; ").any(|it| it == part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        // What the daemon has and does is not in it: the files stand in the repository.
+        let file = path.strip_prefix("/page/").unwrap_or("index.html");
+        let file = format!("{}/src/api/page/{file}", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(page.body, std::fs::read(file).unwrap(), "{path}");
+        let tag = format!("If-None-Match: W/\"x\", {}", page.header("etag").unwrap());
+        let same = ask(path, &[&tag]);
+        assert_eq!((same.status, same.body.len()), (304, 0), "{path}");
+        let head = daemon.request("HEAD", path, &[], None);
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+    }
+    for closed in [
+        "/page",
+        "/page/",
+        "/page/none.js",
+        "/page/../api/skills",
+        "//",
+        "/api/skills",
+    ] {
+        assert_eq!(ask(closed, &[]).status, 401, "{closed}");
+    }
+    let good = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(ask("/page/none.js", &[&good]).status, 404);
+    assert_eq!(daemon.request("POST", "/", &[&good], None).status, 405);
+    assert_eq!(
+        daemon.send("GET / HTTP/1.1\r\nHost: evil\r\n\r\n").status,
+        403
+    );
 }
 
 #[test]

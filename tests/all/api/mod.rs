@@ -11,6 +11,7 @@ mod lifecycle;
 mod metrics;
 mod openapi;
 mod operations;
+mod page;
 mod resume;
 mod runs;
 mod skills;

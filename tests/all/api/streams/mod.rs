@@ -90,7 +90,7 @@ impl Surface {
     }
 }
 
-fn begin(runtime: &Runtime, store: &Store, skill: &str) -> Recorder {
+pub(super) fn begin(runtime: &Runtime, store: &Store, skill: &str) -> Recorder {
     let started = RunStarted {
         skill: skill.to_owned(),
         ..RunStarted::default()
@@ -100,7 +100,7 @@ fn begin(runtime: &Runtime, store: &Store, skill: &str) -> Recorder {
 }
 
 /// The ledgers of a home, as another process has them.
-fn store_of(home: &Home) -> Store {
+pub(super) fn store_of(home: &Home) -> Store {
     Store::open(StoreOptions {
         runs_dir: home.path().join("runs"),
         durability: Durability::Relaxed,
@@ -109,7 +109,7 @@ fn store_of(home: &Home) -> Store {
     .unwrap()
 }
 
-fn log(recorder: &Recorder, message: &str) {
+pub(super) fn log(recorder: &Recorder, message: &str) {
     let event = Event::from(Log {
         message: message.into(),
         ..Log::default()
@@ -117,7 +117,7 @@ fn log(recorder: &Recorder, message: &str) {
     recorder.record(Origin::Host, &event).unwrap();
 }
 
-fn complete(recorder: &Recorder, status: RunStatus) {
+pub(super) fn complete(recorder: &Recorder, status: RunStatus) {
     let code = match status {
         RunStatus::Suspended => OutcomeCode::Interrupted,
         _ => OutcomeCode::Ok,

@@ -1,0 +1,170 @@
+// What stands beside the waterfall: a span that was opened, and what is known of the run as a whole.
+
+import { h, text } from './dom.js';
+import * as format from './format.js';
+import { facts, value } from './value.js';
+
+/** Attempts and lines of policy that are shown. Protects the page. */
+const LINES_MAX = 200;
+
+function failure(error) {
+  if (error === undefined || error === null) return null;
+  if (typeof error === 'string') return error;
+  const { kind, ...rest } = error;
+  const said = rest.message ?? rest.name ?? (rest.names ? rest.names.join(', ') : rest.limit_ms ? `after ${rest.limit_ms} ms` : '');
+  return `${format.words(kind)}${said ? `: ${said}` : ''}`;
+}
+
+/** What was opened: `item` is a row of the waterfall. */
+export function spanCard(item, app, { close, zoom, resume }) {
+  const { span } = item;
+  const call = span.call?.payload ?? {};
+  const result = span.result?.payload ?? {};
+  const node = call.call_id ?? call.approval_id ?? (span.kind === 'node' ? call.node_id : null);
+  const title = h('h2', { tabindex: '-1' }, app.dom.line(span.label || span.kind, 200));
+  return h('article', { class: 'card span', 'aria-label': 'What was opened' },
+    h('div', { class: 'head' }, title, h('div', { class: 'actions' },
+      h('button', { type: 'button', class: 'quiet', onclick: close, 'aria-label': 'Close' }, '✕'))),
+    facts([
+      ['Kind', format.words(span.kind)],
+      ['Id', node ? h('code', null, node) : null],
+      ['Said by', span.call?.source === 'guest' ? 'the skill' : 'the host'],
+      ['State', span.isPoint ? null : span.isFailed ? h('span', { class: 'bad' }, 'failed') : span.end === null ? 'no end on record' : 'done'],
+      ['Began', span.call ? format.time(span.call.time) : null],
+      ['Took', span.isPoint ? null : format.duration(span.durationMicros ?? (span.end === null ? null : span.end - span.start))],
+      ['Effect', call.effect ? format.words(call.effect) : null],
+      ['Provider', call.provider],
+      ['Model', result.model ?? call.model],
+      ['Asked as', call.asked],
+      ['Tokens', result.prompt_tokens === undefined ? null : `${format.count(result.prompt_tokens)} in, ${format.count(result.output_tokens)} out`],
+      ['Cost', result.cost_usd === undefined ? null : format.cost(result.cost_usd)],
+      ['Pieces', span.pieces ? format.count(span.pieces) : null],
+      ['Made again', span.again ? `${span.again} times` : null],
+      ['Status', result.status],
+      ['Decision', result.approved === undefined ? null : `${result.approved ? 'approved' : 'rejected'} ${format.decider(result.source)}`],
+      ['Chosen', result.option ? h('code', null, result.option) : null],
+      ['Level', call.level],
+      ['Capability', call.capability ? h('code', null, call.capability) : null],
+      ['Rule', call.rule],
+      ['Code', call.code],
+      ['Run', span.childRunId ? h('a', { href: `#/runs/${span.childRunId}` }, format.short(span.childRunId)) : null],
+      ['Its ledger head', result.child_head ? h('code', null, `${result.child_head.seq} ${result.child_head.sha256}`) : null],
+      ['Lines', [span.call?.seq, span.result?.seq].filter((seq) => seq !== undefined).join(', ')],
+    ]),
+    call.hint ? h('div', { class: 'note' }, call.hint) : null,
+    failure(result.error) ? h('div', { class: 'note bad' }, h('strong', null, 'Error'), text(failure(result.error), { label: 'Error' })) : null,
+    payloads(span, call, result),
+    h('div', { class: 'actions' },
+      zoom ? h('button', { type: 'button', onclick: zoom }, 'Zoom to it') : null,
+      resume && node ? h('button', { type: 'button', onclick: () => resume(node) }, 'Resume from here') : null));
+}
+
+function payloads(span, call, result) {
+  const base64 = (payload) => payload.base64 ? 'Base64, since it is no text.' : null;
+  switch (span.kind) {
+    case 'tool': case 'tools': case 'skill':
+      return [value('Arguments', call.arguments, { isTruncated: call.truncated }), value('Result', result.output, { isTruncated: result.truncated })];
+    case 'model':
+      return [value('Request', call.request), value('Answer', result.output)];
+    case 'http':
+      return [value('Address', call.url), value('Request headers', call.headers), value('Request body', call.body, { note: base64(call) }),
+        value('Response headers', result.headers), value('Response body', result.body, { isTruncated: result.truncated, note: base64(result) })];
+    case 'approval':
+      return [value('Question', call.prompt), value('What it is about', call.payload), value('Reason', result.reason), value('Answer', result.answer)];
+    case 'run':
+      return [value('Input', call.input), value('Output', result.output, { isTruncated: result.truncated })];
+    case 'turn':
+      return [value('Prompt', call.text), span.result ? value('How it ended', result) : null];
+    case 'node':
+      return null;
+    case 'log':
+      return [value('Line', call.message), value('Fields', call.fields), call.dropped ? h('p', { class: 'warn' }, `${call.dropped} lines before it were dropped`) : null];
+    case 'structured_output':
+      return value('Value', call.output);
+    default:
+      return value('What it carries', call);
+  }
+}
+
+/** How the run ended and what a person can do about it. */
+export function outcomeCard(line) {
+  const end = line.completed?.payload;
+  if (!end) return null;
+  const tone = { ok: 'good', error: 'bad' }[end.status] ?? 'warn';
+  const said = failure(end.error);
+  if (end.status === 'ok' && !said) return null;
+  return h('div', { class: `note ${tone} why-ended`, role: 'group', 'aria-label': 'Why it ended' },
+    h('p', null, h('strong', null, `${format.words(end.status)}${end.code && end.code !== end.status ? `: ${format.words(end.code)}` : ''}`)),
+    said ? text(said, { label: 'What failed' }) : null,
+    end.limit ? h('p', null, 'Limit reached: ', h('code', null, limitText(end.limit))) : null,
+    end.stop_reason ? h('p', null, 'Stopped because: ', String(end.stop_reason)) : null,
+    end.hint ? h('p', null, h('strong', null, 'What to do: '), end.hint) : null);
+}
+
+function limitText(limit) {
+  if (typeof limit !== 'object' || limit === null) return String(limit);
+  const { key, value: set, source, ...rest } = limit;
+  return `${key ?? 'limit'} = ${set ?? '?'} (${source ?? 'unknown source'})${Object.keys(rest).length ? ` ${JSON.stringify(rest)}` : ''}`;
+}
+
+function card(title, ...children) {
+  return h('section', { class: 'card' }, h('h2', null, title), children);
+}
+
+function folded(title, isOpen, ...children) {
+  const made = h('details', { class: 'card' }, h('summary', null, title), children);
+  made.open = isOpen;
+  return made;
+}
+
+/** The cards about the run. Whether one was folded is kept by whoever asks again. */
+export function runCards(line, row) {
+  const started = line.started?.payload;
+  const end = line.completed?.payload;
+  if (!started) return [];
+  const head = row?.head;
+  const limits = started.limits && typeof started.limits === 'object' ? Object.entries(started.limits) : [];
+  return [
+    card('Input and output',
+      value('Input', started.input ?? {}),
+      end ? value('Output', end.output, { isTruncated: end.truncated }) ?? h('p', { class: 'dim' }, 'There is no output.') : h('p', { class: 'dim' }, 'The run goes on.')),
+    card('Run', facts([
+      ['Skill', h('a', { href: `#/skills/${encodeURIComponent(started.skill.split('.')[0])}` }, started.skill)],
+      ['Flavor', started.flavor],
+      ['Started', format.time(line.started.time)],
+      ['Ended', line.completed ? format.time(line.completed.time) : null],
+      ['Waited for a place', end?.queued_micros === undefined ? null : format.duration(end.queued_micros)],
+      ['Took', end?.duration_micros === undefined ? null : format.duration(end.duration_micros)],
+      ['Calls', `${line.toolCalls} tools and skills, ${line.modelCalls} models, ${line.httpCalls} requests`],
+      ['Tokens', line.modelCalls ? `${format.count(line.promptTokens)} in, ${format.count(line.outputTokens)} out` : null],
+      ['Cost', line.cost === null ? null : format.cost(line.cost)],
+      ['Durability', started.durability],
+      ['Component', started.component_digest ? h('code', null, started.component_digest) : null],
+      ['Input digest', started.input_digest ? h('code', null, started.input_digest) : null],
+      ['Trace', started.trace_id ? h('code', null, started.trace_id) : null],
+      ['Client', started.client ? `${started.client.surface} ${started.client.id}` : null]])),
+    card('Ledger', facts([
+      ['Lines', head ? format.count(head.seq) : format.count(line.lastSeq)],
+      ['Head', head ? h('code', null, head.sha256) : null],
+      ['Chained', row ? (row.chained ? 'yes' : 'no') : null],
+      ['Damage', row?.corruption ? h('span', { class: 'bad' }, row.corruption) : row ? 'none seen' : null]])),
+    line.attempts.length > 1 ? card('Attempts', h('ol', { class: 'attempts' }, line.attempts.slice(0, LINES_MAX).map((attempt) => h('li', null,
+      format.time(attempt.event.time), attempt.event.payload.reason ? ` (${format.words(attempt.event.payload.reason)})` : '',
+      ' ', h('span', { class: `chip ${attempt.end?.payload.status ?? 'running'}` }, attempt.end?.payload.status ?? 'running'),
+      attempt.to === null ? '' : ` after ${format.duration(attempt.to - attempt.from)}`)))) : null,
+    policy(started.policy),
+    limits.length ? folded('Limits', false, h('div', { class: 'scroll' }, h('table', null,
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Limit'), h('th', { scope: 'col', class: 'right' }, 'Value'), h('th', { scope: 'col' }, 'Source'))),
+      h('tbody', null, limits.slice(0, LINES_MAX).map(([key, limit]) => h('tr', null,
+        h('td', { class: 'mono' }, key), h('td', { class: 'right' }, format.count(limit?.value)), h('td', null, limit?.source ?? ''))))))) : null,
+  ].filter(Boolean);
+}
+
+function policy(shown) {
+  if (!shown || typeof shown !== 'object') return null;
+  const list = (title, entries) => [h('h3', null, title), Array.isArray(entries) && entries.length
+    ? h('ul', { class: 'plain' }, entries.slice(0, LINES_MAX).map((entry) => h('li', { class: 'mono' },
+      typeof entry === 'string' ? entry : [entry.capability ?? JSON.stringify(entry), entry.source ? h('span', { class: 'dim' }, ` (${entry.source})`) : null])))
+    : h('p', { class: 'dim' }, 'Nothing.')];
+  return folded('Policy', false, list('May do', shown.effective), list('Asked for', shown.requested), list('Granted', shown.granted));
+}

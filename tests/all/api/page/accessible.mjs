@@ -1,0 +1,47 @@
+// Every view, dark and light, wide and narrow, is looked at by axe, and fits where it is.
+
+import { assert, inaccessible, scenario } from './chromium.mjs';
+
+const [base, axe, waiting, ended, execution] = process.argv.slice(2);
+/** Each view, and what is there when it is drawn. */
+const VIEWS = [
+  ['#/runs', 'greet'],
+  [`#/runs/${waiting}`, 'Send 3 letters?'],
+  [`#/runs/${ended}`, 'compose'],
+  ['#/approvals', 'Send 3 letters?'],
+  ['#/executions', 'probe-agent'],
+  ['#/executions?agent=probe-agent', 'Mode of its tools'],
+  [`#/executions/${execution}`, 'Delete 3 letters?'],
+  ['#/skills', 'Refused'],
+  ['#/skills/greet', 'Last runs'],
+  ['#/skills/probe', 'Add to calls'],
+  ['#/health', 'How runs ended'],
+];
+
+const complaints = [];
+
+await scenario(async (page) => {
+  for (const [width, scheme] of [[1280, 'light'], [360, 'dark']]) {
+    await page.call('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: false });
+    await page.call('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+    for (const [view, text] of VIEWS) {
+      const where = `${view} ${width} ${scheme}`;
+      await page.open(`${base}/${view}`);
+      await page.sees(text);
+      for (const complaint of await inaccessible(page, axe)) complaints.push([where, ...complaint]);
+      const overflow = await page.eval('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+      if (overflow > 0) complaints.push([where, `${overflow} pixels stick out`]);
+    }
+  }
+  assert(complaints.length === 0, JSON.stringify(complaints, null, 1));
+  // Of what is counted there are lines.
+  await page.until(`document.querySelectorAll('.chart polyline').length > 3`);
+  // The colours can be chosen too, and are kept.
+  const back = () => page.eval('getComputedStyle(document.body).backgroundColor');
+  const dark = await back();
+  await page.click('button.theme');
+  assert(await back() !== dark, 'the colours are the same');
+  await page.reload();
+  await page.sees('Health');
+  assert(await back() !== dark, 'the colours are not kept');
+});

@@ -1,0 +1,65 @@
+// A run is started by a form, watched, and answered, by this page and then by somebody else who is first.
+
+import { ask, assert, assertEqual, scenario } from './chromium.mjs';
+
+const [base] = process.argv.slice(2);
+const ROWS = `[...document.querySelectorAll('[role=treeitem]')].map((one) => one.innerText).join('\\n')`;
+const CHIP = `document.querySelector('.run-head .chip')?.textContent`;
+
+/** Fills the form in with one question, and starts it. */
+async function start(page, prompt, payload) {
+  await page.open(`${base}/#/skills/probe`);
+  await page.sees('Add to calls');
+  // The first choice is none.
+  await page.focus('verb');
+  await page.press('c', 'KeyC');
+  await page.until(`document.activeElement.selectedOptions[0].text === 'calls'`);
+  await page.click('button', 'Add to calls');
+  await page.type('prompt', prompt);
+  if (payload !== undefined) await page.type('payload', payload);
+  return async () => {
+    await page.click('button', 'Start');
+    await page.until(`location.hash.startsWith('#/runs/run_')`);
+    return page.eval(`location.hash.slice('#/runs/'.length)`);
+  };
+}
+
+await scenario(async (page) => {
+  const go = await start(page, 'Send 3 letters?', '{"letters": 3}');
+  // The same input as JSON, and back.
+  await page.click('label', 'JSON');
+  const raw = JSON.parse(await page.eval(`document.getElementById('raw-input').value`));
+  assertEqual(raw, { verb: 'calls', calls: [{ call: 'ask', prompt: 'Send 3 letters?', payload: '{"letters": 3}' }] }, 'the input as JSON');
+  await page.type('Input as JSON', '{"verb": ');
+  await page.click('label', 'Form');
+  await page.until(`document.querySelector('.pad [role=alert]').innerText !== ''`, 'what is wrong with the JSON');
+  await page.type('Input as JSON', JSON.stringify(raw));
+  await page.click('label', 'Form');
+  await page.sees('Add to calls');
+  await go();
+
+  // It is seen at work, and asks.
+  await page.sees('Send 3 letters?');
+  await page.until(`${CHIP} === 'waiting'`);
+  await page.until(`document.getElementById('pending').textContent === '1'`);
+  await page.reload();
+  await page.sees('Send 3 letters?');
+  await page.click('nav a[data-path=approvals]');
+  await page.sees('"letters": 3');
+  await page.type('Reason', 'they are due');
+  await page.click('button', 'Approve');
+  await page.until(`document.getElementById('pending').hidden`);
+  // Back in the list, the end is seen without a reload.
+  await page.click('nav a[data-path=runs]');
+  await page.until(`/probe[^]*ok/.test(${ROWS})`);
+
+  const second = await (await start(page, 'Send 4 letters?'))();
+  await page.sees('Send 4 letters?');
+  await page.click('nav a[data-path=approvals]');
+  await page.sees('Send 4 letters?');
+  await page.type('Reason', 'why not');
+  await ask(`answer ${second}`);
+  await page.sees('there is no paper');
+  await page.sees('Somebody was first');
+  assert(await page.eval(`[...document.querySelectorAll('.answer .actions button')].every((one) => one.disabled)`), 'it can still be answered');
+});

@@ -1,0 +1,38 @@
+// A daemon with a token: it is asked for once, kept for the tab, and is in no address.
+
+import { assert, assertEqual, scenario } from './chromium.mjs';
+
+const [base, token] = process.argv.slice(2);
+const DIALOG = `document.querySelector('dialog[open]') !== null`;
+
+await scenario(async (page) => {
+  await page.open(`${base}/`);
+  await page.until(DIALOG, 'a dialog');
+  assert(!(await page.eval('document.body.innerText')).includes('greet'), 'data without a token');
+  await page.type('Token', 'not-the-token-at-all');
+  await page.click('button', 'Use it');
+  await page.until(`document.querySelector('dialog[open]')?.innerText.includes('not the one')`);
+  await page.type('Token', token);
+  await page.press('Enter');
+  await page.until(`!(${DIALOG})`);
+  // A stream is open, by a ticket.
+  await page.until(`document.querySelector('header [aria-label="Live"]') !== null`, 'a stream that is open');
+  for (const [view, text] of [['skills', 'Greets a person'], ['skills/greet', 'Last runs'], ['executions', 'Launch an agent'], ['health', 'writable']]) {
+    await page.open(`${base}/#/${view}`);
+    await page.sees(text);
+    assert(!(await page.eval(DIALOG)), `${view}: asked again`);
+  }
+  await page.open(`${base}/#/skills/greet`);
+  await page.type('name', 'Ada');
+  await page.click('button', 'Start');
+  await page.until(`location.hash.startsWith('#/runs/run_')`);
+  await page.reload();
+  await page.until(`document.querySelector('header [aria-label="Live"]') !== null`, 'a stream that is open again');
+  assert(!(await page.eval(DIALOG)), 'asked again after a reload');
+  assertEqual(await page.eval('localStorage.length + document.cookie.length'), 0, 'kept beyond the tab');
+  const told = page.addresses.filter((address) => address.includes(token));
+  assertEqual(told, [], 'addresses with the token');
+  assert(page.addresses.some((address) => address.includes('ticket=')), 'no stream was opened by a ticket');
+  const foreign = page.addresses.filter((address) => !address.startsWith(base) && !/^(data:|about:)/.test(address));
+  assertEqual(foreign, [], 'foreign addresses');
+});
