@@ -34,6 +34,7 @@ mod wait;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
@@ -42,6 +43,7 @@ pub use router::MCP_ROUTE;
 use self::body::Bodies;
 use self::idempotency::Requests;
 use self::metrics::Metrics;
+use self::problem::Problem;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 use crate::trace::{TraceCounter, TraceCounts};
@@ -63,6 +65,9 @@ pub struct ApiOptions {
     pub mcp: Option<axum::Router>,
 }
 
+/// Ledgers that are read from end to end at once. Protects the disk, and the memory where a record is kept.
+const WHOLE_LEDGERS_MAX: usize = 4;
+
 /// The HTTP surface. Cheap to clone.
 #[derive(Clone)]
 pub struct Api(Arc<Shared>);
@@ -76,6 +81,7 @@ struct Shared {
     requests: Arc<Requests>,
     streams: streams::Streams,
     bodies: Bodies,
+    whole_ledgers: Arc<Semaphore>,
     /// Fires when no new work is taken, because the surface is about to close.
     draining: CancellationToken,
     /// Fires when streams have to end.
@@ -106,6 +112,7 @@ impl Api {
             traces: options.traces,
             mcp: options.mcp,
             bodies: Bodies::default(),
+            whole_ledgers: Arc::new(Semaphore::new(WHOLE_LEDGERS_MAX)),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             metrics: Metrics::default(),
@@ -154,6 +161,12 @@ impl Api {
     /// The settings as they are now.
     pub(crate) fn settings(&self) -> Arc<Serve> {
         Arc::clone(&self.access().settings)
+    }
+
+    /// Waits until a ledger may be read from end to end, for as long as what is returned lives.
+    pub(crate) async fn whole_ledger(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let turn = Arc::clone(&self.0.whole_ledgers).acquire_owned().await;
+        turn.map_err(|closed| Problem::internal(&closed))
     }
 
     /// The requests that came with a key.

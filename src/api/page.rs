@@ -53,6 +53,7 @@ files![
     "js/metrics.js",
     "js/pending.js",
     "js/permission.js",
+    "js/record.js",
     "js/rows.js",
     "js/schema_form.js",
     "js/schema_json.js",

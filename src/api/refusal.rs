@@ -4,11 +4,12 @@
 use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 
+use super::dto::run::corruption;
 use super::extract::{no_such_execution, no_such_run};
 use super::problem::{Problem, ProblemCode};
 use crate::ledger::{DecideError, StoreError};
 use crate::outcome::OutcomeCode;
-use crate::runner::{ExecutorError, ResumeError, RunError, without_host_dir};
+use crate::runner::{ExecutorError, ReplayError, ResumeError, RunError, without_host_dir};
 use crate::runtime::{BackendError, RuntimeError};
 
 /// Seconds after which a caller who was refused for want of room may ask again.
@@ -29,8 +30,15 @@ impl From<&StoreError> for Problem {
             | StoreError::Locked { .. }
             | StoreError::Ended { .. }
             | StoreError::ReadOnly { .. }
-            | StoreError::NeverStarted { .. } => {
-                Self::new(ProblemCode::Conflict, error.to_string())
+            | StoreError::NeverStarted { .. }
+            | StoreError::Blob { .. }
+            | StoreError::BlobContent { .. } => Self::new(ProblemCode::Conflict, error.to_string()),
+            StoreError::Corrupt {
+                run_id,
+                corruption: found,
+            } => {
+                let detail = format!("the ledger of {run_id} is damaged: {}", corruption(found));
+                Self::new(ProblemCode::Conflict, detail)
             }
             StoreError::ShutDown => Self::new(ProblemCode::ShuttingDown, error.to_string()),
             _ => Self::internal(error),
@@ -95,6 +103,29 @@ impl From<&ResumeError> for Problem {
             ResumeError::NoSuchNode { .. } => ProblemCode::NotFound,
         };
         Self::new(code, detail)
+    }
+}
+
+/// Of a run that cannot be done again from its record.
+impl From<ReplayError> for Problem {
+    fn from(error: ReplayError) -> Self {
+        let hint = error.hint();
+        let code = match &error {
+            ReplayError::Record { source, .. } => return source.into(),
+            ReplayError::NoPlace(error) => return (&**error).into(),
+            ReplayError::Executor(error) => return error.into(),
+            ReplayError::NotAFolder { .. } => ProblemCode::InvalidInput,
+            ReplayError::ComponentChanged { .. } => ProblemCode::Diverged,
+            ReplayError::TooSlow { .. } => ProblemCode::Timeout,
+            ReplayError::NotRecorded { .. }
+            | ReplayError::Unusable { .. }
+            | ReplayError::Stuck { .. } => ProblemCode::Conflict,
+        };
+        let problem = Self::new(code, error.to_string());
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
+        }
     }
 }
 

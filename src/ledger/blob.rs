@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Mutex;
 
 use super::digest::Digest;
@@ -346,6 +346,32 @@ pub(super) fn load(
     } else {
         Err(wrong())
     }
+}
+
+/// Opens a stored value to be read from its beginning, with the number of its bytes.
+///
+/// # Errors
+/// [`StoreError::Blob`] when it is not there, or has other bytes than those that were stored.
+pub(super) fn open_intact(
+    runs: &Folder,
+    run_id: &RunId,
+    blob: Digest,
+) -> Result<(File, u64), StoreError> {
+    let wrong = || StoreError::Blob {
+        run_id: run_id.clone(),
+        blob,
+    };
+    let failed = |source| runs.failed("read", &format!("{}/{blob}", folder_name(run_id)), source);
+    let mut file = open(runs, run_id, blob)
+        .map_err(failed)?
+        .ok_or_else(wrong)?;
+    let (found, bytes) =
+        Digest::of_reader(&mut (&file).take(BLOB_BYTES_MAX + 1)).map_err(failed)?;
+    if found != blob || bytes > BLOB_BYTES_MAX {
+        return Err(wrong());
+    }
+    file.rewind().map_err(failed)?;
+    Ok((file, bytes))
 }
 
 /// `event`, read from the ledger of `run_id`, with every stored value in its place again.

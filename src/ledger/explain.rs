@@ -1,6 +1,8 @@
 //! Why a run ended as it did: which rule, limit or decision was behind it, where that came from, and
 //! which setting changes it. It is read from the ledger alone.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
@@ -95,6 +97,57 @@ pub enum Cause {
     Record,
     /// The host failed, or had no room.
     Host,
+}
+
+impl fmt::Display for Cause {
+    /// In words, with whatever a skill or a person said in them as it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::Limit {
+                key,
+                value,
+                source,
+                above,
+            } => {
+                write!(f, "limit {key} = {value}, set by {source}")?;
+                match above {
+                    true => ", for the run above this one",
+                    false => "",
+                }
+            }
+            Self::Capability {
+                capability,
+                rule,
+                wanted,
+            } => {
+                let rule = rule.as_deref().unwrap_or("denied");
+                return write!(f, "capability {capability}: {rule}; wanted {wanted}");
+            }
+            Self::Approval {
+                approval_id,
+                source,
+                reason,
+            } => {
+                write!(f, "approval {approval_id} was refused by {source}")?;
+                return match reason {
+                    Some(reason) => write!(f, ": {reason}"),
+                    None => Ok(()),
+                };
+            }
+            Self::Unfinished => "nothing yet: the run has no end",
+            Self::Done => "nothing: the run has a result",
+            Self::Input => "the input: it does not fit the skill's schema",
+            Self::Skill => "the skill itself: it reported an error",
+            Self::Bound => "a bound that no limit of the run sets; what was said names it",
+            Self::Guest => "the guest broke down; no setting changes that",
+            Self::Load => "the skill was not found or could not be loaded",
+            Self::Stopped => "somebody stopped the run, or its process is gone",
+            Self::Waiting => "a question that nobody has answered; the run is suspended",
+            Self::Record => "the record of the run, which does not say how it goes on",
+            Self::Host => "the host",
+        };
+        f.write_str(words)
+    }
 }
 
 /// A setting and the value that it needs.

@@ -6,6 +6,8 @@
 mod call;
 mod session;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 pub use call::{
@@ -106,6 +108,13 @@ pub enum ApprovalSource {
     Auto,
     /// Nobody: the turn in which it was asked was cancelled, or its execution stopped.
     Cancelled,
+}
+
+impl fmt::Display for ApprovalSource {
+    /// As it stands in a ledger.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// The newest line of a ledger: with it at hand, a ledger that lost its end is found out.
@@ -301,6 +310,10 @@ pub struct RunCompleted {
     /// Microseconds of the run, or of this part of it, from admission on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_micros: Option<u64>,
+    /// What the calls of models on the lines before it cost together, in US dollars, those included that a guest
+    /// reports; absent when there are none. The recorder adds it up, whatever is handed to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Why an execution was stopped, in the words of whoever did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<Text>,
@@ -322,6 +335,7 @@ impl RunCompleted {
             limit: None,
             queued_micros: None,
             duration_micros: None,
+            cost_usd: None,
             stop_reason: None,
             exit_code: None,
         }

@@ -17,7 +17,7 @@ use super::error::{Failure, RecordError};
 use super::event::{Event, Origin};
 use super::folder::Folder;
 use super::health::Health;
-use super::payload::Head;
+use super::payload::{Head, RunCompleted};
 use super::pending::SilentRuns;
 use super::redact::Redactions;
 use super::state::State;
@@ -310,6 +310,7 @@ impl Ledger {
 
         let mut core = lock(&self.core);
         self.check(&core, origin, &event)?;
+        let event = with_cost(event, &core.state);
         let Some(writer) = &mut core.writer else {
             return Err(self.ended());
         };
@@ -505,6 +506,20 @@ struct SyncPromise {
     ledger: Arc<Ledger>,
     /// What is to be synced, until that begins.
     file: Option<Arc<File>>,
+}
+
+/// An end with what the calls of models before it cost together; any other event as it is.
+fn with_cost<'a>(event: Cow<'a, Event>, before: &State) -> Cow<'a, Event> {
+    match (&*event, before.cost_usd()) {
+        (Event::RunCompleted(end), cost_usd) if end.cost_usd != cost_usd => {
+            let end = RunCompleted {
+                cost_usd,
+                ..end.clone()
+            };
+            Cow::Owned(end.into())
+        }
+        _ => event,
+    }
 }
 
 impl SyncPromise {

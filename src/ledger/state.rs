@@ -59,13 +59,15 @@ impl fmt::Display for Pair {
 }
 
 /// A run as its events so far tell it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
     phase: Phase,
     /// What was opened and not closed, with the number of resumptions at that time.
     open: BTreeMap<(Pair, Box<str>), u64>,
     /// Resumptions so far.
     resumptions: u64,
+    /// What the answers of models cost so far.
+    cost_usd: Option<f64>,
 }
 
 /// The part of an event that the state depends on.
@@ -100,6 +102,12 @@ impl State {
     /// How often the run was resumed.
     pub fn resumptions(&self) -> u64 {
         self.resumptions
+    }
+
+    /// What the answers of models cost together, in US dollars, those included that a guest reports; `None` when
+    /// there was none.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.cost_usd
     }
 
     /// What was opened and not closed.
@@ -159,6 +167,7 @@ impl State {
 
     /// The state after an event that [`State::check`] let pass; the second half of [`next`].
     pub(super) fn after(mut self, origin: Origin, event: &Event) -> Self {
+        self.add_cost(event);
         match step(origin, event) {
             Step::Start => self.phase = Phase::Running,
             Step::Resume => {
@@ -180,6 +189,16 @@ impl State {
             Step::ReportTornTail | Step::Stay => {}
         }
         self
+    }
+
+    fn add_cost(&mut self, event: &Event) {
+        // A ledger that somebody made up may say anything.
+        let is_cost = |cost: &f64| cost.is_finite() && *cost >= 0.0;
+        if let Event::LlmCall(answer) = event
+            && let Some(cost_usd) = answer.cost_usd.filter(is_cost)
+        {
+            self.cost_usd = Some(self.cost_usd.unwrap_or_default() + cost_usd);
+        }
     }
 }
 
@@ -280,11 +299,29 @@ pub enum IllegalTransition {
 #[cfg(test)]
 mod tests {
     use super::super::payload::{
-        ApprovalRequest, Custom, Log, NodeEnter, NodeExit, RunCompleted, RunResumed, RunStarted,
-        ToolCall, ToolResult,
+        ApprovalRequest, Custom, LlmCall, Log, NodeEnter, NodeExit, RunCompleted, RunResumed,
+        RunStarted, ToolCall, ToolResult,
     };
     use super::{Event, IllegalTransition, Origin, Phase, RunStatus, State, TORN_TAIL, next};
     use crate::outcome::OutcomeCode;
+
+    fn costing(cost_usd: f64) -> Event {
+        LlmCall {
+            cost_usd: Some(cost_usd),
+            ..LlmCall::default()
+        }
+        .into()
+    }
+
+    #[test]
+    fn costs_add_up_and_those_that_are_none_do_not_count() {
+        let mut state = next(State::default(), Origin::Host, &start()).unwrap();
+        assert_eq!(state.cost_usd(), None);
+        for cost in [0.25, -1.0, f64::NAN, f64::INFINITY, 0.5] {
+            state = next(state, Origin::Guest, &costing(cost)).unwrap();
+        }
+        assert_eq!(state.cost_usd(), Some(0.75));
+    }
 
     fn start() -> Event {
         RunStarted::default().into()

@@ -11,6 +11,7 @@ use super::abandoned::{Abandoned, close_abandoned};
 use super::blob;
 use super::bus::Bus;
 use super::create::create;
+use super::digest::Digest;
 use super::ended::EndedRuns;
 use super::error::StoreError;
 use super::event::Event;
@@ -337,6 +338,15 @@ impl Store {
     /// [`StoreError::Blob`] when it is missing or not the value that was stored.
     pub fn blob(&self, run_id: &RunId, reference: &BlobRef) -> Result<Vec<u8>, StoreError> {
         blob::load(&self.0.folder, run_id, reference)
+    }
+
+    /// As [`Store::blob`], to be read piece by piece, with the number of its bytes. It has been read once to see
+    /// that it is what was stored; where the file is altered after that, less than it says may come, or other bytes.
+    ///
+    /// # Errors
+    /// As [`Store::blob`].
+    pub fn open_blob(&self, run_id: &RunId, blob: Digest) -> Result<(File, u64), StoreError> {
+        blob::open_intact(&self.0.folder, run_id, blob)
     }
 
     /// An event of `run_id` with every value in its place that was too large for the line.

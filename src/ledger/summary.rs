@@ -63,6 +63,8 @@ pub struct Summary {
     pub code: Option<OutcomeCode>,
     /// What failed; the beginning only, if that text is long.
     pub error: Option<String>,
+    /// What its calls of models cost, in US dollars, once it has ended.
+    pub cost_usd: Option<f64>,
     /// The newest line. Its number is that of the events.
     pub head: Head,
     /// The size of the file.
@@ -151,6 +153,7 @@ impl Summary {
             ended_at: None,
             code: None,
             error: None,
+            cost_usd: None,
             head: Head::default(),
             bytes: 0,
             is_chained: true,
@@ -211,9 +214,11 @@ impl Summary {
             status,
             code,
             error,
+            cost_usd,
             ..
         }) = record.event()
         {
+            self.cost_usd = cost_usd;
             self.state = RunState::Ended(status);
             self.ended_at = Some(record.time);
             self.code = code;

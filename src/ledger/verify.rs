@@ -95,6 +95,23 @@ impl VerifyReport {
             Verdict::Ok
         }
     }
+
+    /// What is wrong with the ledger, in words; `None` when nothing is.
+    pub fn problem(&self) -> Option<String> {
+        match (&self.corruption, &self.torn) {
+            (Some(corruption), _) => Some(corruption.to_string()),
+            (None, Some(torn)) => Some(format!(
+                "{} bytes at the end, from byte {} on, are no whole event",
+                torn.bytes, torn.byte
+            )),
+            (None, None) if self.blobs_missing > 0 => Some(format!(
+                "{} of {} blobs are missing",
+                self.blobs_missing, self.blobs
+            )),
+            (None, None) if self.head.seq == 0 => Some("it holds no event".to_owned()),
+            (None, None) => None,
+        }
+    }
 }
 
 /// Checks `file`, the ledger of `run_id` in `folder`; with `noted`, also that it still holds the line

@@ -188,6 +188,7 @@ fn glance(run: &Summary) -> Value {
         "ended_at": run.ended_at,
         // What it says of a skill that cannot be loaded names what is the operator's own.
         "error": run.error.as_ref().filter(|_| run.code != Some(OutcomeCode::LoadError)),
+        "cost_usd": run.cost_usd,
         "head": run.head,
         "chained": run.is_chained,
         "corruption": run.corruption.as_ref().map(shown),

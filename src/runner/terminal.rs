@@ -106,6 +106,7 @@ impl Terminal {
             limit,
             queued_micros: Some(queued_micros).filter(|&micros| micros > 0),
             duration_micros: Some(duration_micros),
+            cost_usd: None,
             stop_reason: None,
             exit_code: None,
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod approval;
 pub(crate) mod execution;
+pub(crate) mod record;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod skill;

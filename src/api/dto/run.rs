@@ -224,6 +224,8 @@ pub(crate) struct RunRow {
     ended_at: Option<Timestamp>,
     /// What failed; the beginning only, if that text is long.
     error: Option<String>,
+    /// What its calls of models cost, in US dollars; known once it has ended, and of runs that asked models.
+    cost_usd: Option<f64>,
     /// The newest line of its ledger, whose number is that of the events.
     head: Head,
     /// Whether the lines of its ledger are chained.
@@ -244,6 +246,7 @@ impl From<Summary> for RunRow {
             started_at: run.started_at,
             ended_at: run.ended_at,
             error: run.error,
+            cost_usd: run.cost_usd,
             head: run.head.into(),
             chained: run.is_chained,
             corruption: run.corruption.as_ref().map(corruption),
@@ -252,7 +255,7 @@ impl From<Summary> for RunRow {
 }
 
 /// What is wrong, without what the operating system said, which names files of the machine.
-fn corruption(corruption: &Corruption) -> String {
+pub(crate) fn corruption(corruption: &Corruption) -> String {
     match &corruption.damage {
         Damage::Unreadable { .. } if corruption.line == 0 => "the ledger cannot be read".to_owned(),
         _ => corruption.to_string(),

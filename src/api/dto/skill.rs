@@ -165,6 +165,8 @@ pub(crate) struct SkillDetail {
 pub(crate) struct Descriptor {
     /// Its version; may be empty.
     version: String,
+    /// Whether it is an agent, which is launched and not run.
+    agent: bool,
     /// JSON Schema of the input; `null`: any object.
     #[schema(value_type = serde_json::Value)]
     input_schema: Option<Box<RawValue>>,
@@ -223,6 +225,7 @@ impl Descriptor {
             reason: function.reason.clone(),
         });
         Self {
+            agent: said.is_agent,
             version: said.version.clone(),
             input_schema: schema(manifest.input_schema.as_ref(), &said.input_schema),
             output_schema: schema(manifest.output_schema.as_ref(), &said.output_schema),

@@ -1,9 +1,10 @@
-//! Runs: started, listed, looked at and cancelled.
+//! Runs: started, listed, looked at, checked and cancelled.
 
 mod cancel;
 mod inspect;
 mod list;
 mod outcome;
+mod record;
 mod since;
 mod start;
 
@@ -17,6 +18,10 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(start::start_run, list::list_runs))
         .routes(routes!(inspect::get_run))
+        .routes(routes!(record::explain_run))
+        .routes(routes!(record::verify_run))
+        .routes(routes!(record::replay_run))
+        .routes(routes!(record::get_blob))
         .routes(routes!(cancel::cancel_run))
 }
 

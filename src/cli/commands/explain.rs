@@ -5,7 +5,7 @@ use crate::cli::display::shown;
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::id::RunId;
-use crate::ledger::{ApprovalSource, Cause, Explanation, Setting, Store};
+use crate::ledger::{Cause, Setting, Store};
 use crate::outcome::OutcomeCode;
 
 pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
@@ -30,7 +30,10 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
     }
     let seq = explanation.seq;
     let event = seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
-    printer.line(&format!("decided  {}{event}", decided(&explanation)))?;
+    printer.line(&format!(
+        "decided  {}{event}",
+        shown(&explanation.cause.to_string())
+    ))?;
     for setting in &explanation.settings {
         printer.line(&format!("change   {}: {}", setting.place, change(setting)))?;
     }
@@ -53,73 +56,5 @@ fn change(setting: &Setting) -> String {
         format!("add \"{value}\" to {key}")
     } else {
         format!("set {key} to {value}")
-    }
-}
-
-/// What decided, in words.
-fn decided(explanation: &Explanation) -> String {
-    match &explanation.cause {
-        Cause::Unfinished => "nothing yet: the run has no end".to_owned(),
-        Cause::Done => "nothing: the run has a result".to_owned(),
-        Cause::Limit {
-            key,
-            value,
-            source,
-            above,
-        } => {
-            let whose = if *above {
-                ", for the run above this one"
-            } else {
-                ""
-            };
-            format!(
-                "limit {} = {value}, set by {}{whose}",
-                shown(key),
-                shown(source)
-            )
-        }
-        Cause::Capability {
-            capability,
-            rule,
-            wanted,
-        } => {
-            let rule = rule.as_deref().unwrap_or("denied");
-            format!(
-                "capability {}: {}; wanted {}",
-                shown(capability),
-                shown(rule),
-                shown(wanted)
-            )
-        }
-        Cause::Approval {
-            approval_id,
-            source,
-            reason,
-        } => {
-            let reason = reason
-                .as_deref()
-                .map_or_else(String::new, |reason| format!(": {}", shown(reason)));
-            format!(
-                "approval {} was refused by {}{reason}",
-                shown(approval_id),
-                by(source)
-            )
-        }
-        Cause::Input => "the input: it does not fit the skill's schema".to_owned(),
-        Cause::Skill => "the skill itself: it reported an error".to_owned(),
-        Cause::Bound => "a bound that no limit of the run sets; what was said names it".to_owned(),
-        Cause::Guest => "the guest broke down; no setting changes that".to_owned(),
-        Cause::Load => "the skill was not found or could not be loaded".to_owned(),
-        Cause::Stopped => "somebody stopped the run, or its process is gone".to_owned(),
-        Cause::Waiting => "a question that nobody has answered; the run is suspended".to_owned(),
-        Cause::Record => "the record of the run, which does not say how it goes on".to_owned(),
-        Cause::Host => "the host".to_owned(),
-    }
-}
-
-fn by(source: &ApprovalSource) -> String {
-    match serde_json::to_value(source) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "somebody".to_owned(),
     }
 }

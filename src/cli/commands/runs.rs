@@ -75,6 +75,7 @@ struct Row<'a> {
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     error: Option<&'a str>,
+    cost_usd: Option<f64>,
     head: Head,
     chained: bool,
     writer_pid: Option<u32>,
@@ -93,6 +94,7 @@ impl<'a> From<&'a Summary> for Row<'a> {
             started_at: run.started_at,
             ended_at: run.ended_at,
             error: run.error.as_deref(),
+            cost_usd: run.cost_usd,
             head: run.head,
             chained: run.is_chained,
             writer_pid: run.writer_pid,
@@ -306,19 +308,7 @@ pub(crate) fn record(argument: &str, store: &Store) -> anyhow::Result<Recorded> 
 
 fn verdict(report: &VerifyReport, printer: Printer) -> anyhow::Result<Exit> {
     let verdict = report.verdict();
-    let problem = match (&report.corruption, &report.torn) {
-        (Some(corruption), _) => Some(corruption.to_string()),
-        (None, Some(torn)) => Some(format!(
-            "{} bytes at the end, from byte {} on, are no whole event",
-            torn.bytes, torn.byte
-        )),
-        (None, None) if report.blobs_missing > 0 => Some(format!(
-            "{} of {} blobs are missing",
-            report.blobs_missing, report.blobs
-        )),
-        (None, None) if report.head.seq == 0 => Some("it holds no event".to_owned()),
-        (None, None) => None,
-    };
+    let problem = report.problem();
     let is_whole = problem.is_none();
     if printer.json() {
         printer.value(&serde_json::json!({

@@ -130,6 +130,7 @@ fn reduced(event: &Event, is_whole: bool) -> Event {
         Event::RunCompleted(completed) => {
             completed.queued_micros = None;
             completed.duration_micros = None;
+            completed.cost_usd = None;
             completed.hint = None;
             completed.limit = None;
         }

@@ -139,6 +139,21 @@ async fn both_halves_of_a_question_are_on_record_with_what_it_took() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_run_says_what_its_models_cost_together() {
+    let bench = bench(&["llm:local/small"], Scripted::saying(&["hi"]));
+    let (_, events) = bench
+        .calls(json!([ask("default", None), ask("default", None)]))
+        .await;
+    assert_eq!(of_type(&events, "run_completed")[0]["cost_usd"], 0.5);
+    let (_, events) = bench.calls(json!([])).await;
+    assert!(
+        of_type(&events, "run_completed")[0]
+            .get("cost_usd")
+            .is_none()
+    );
+}
+
+#[tokio::test]
 async fn a_model_is_asked_only_where_it_is_granted_also_by_another_name() {
     let bench = bench(&["llm:local/other"], Scripted::saying(&["hi"]));
     let calls = json!([

@@ -295,6 +295,10 @@ fn its_run_reads_as_a_tree_with_durations_and_costs() {
     let events = home.events_of(&run_id, "llm_call");
     let cost = events[1]["payload"]["cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0);
+    let end = &home.events_of(&run_id, "run_completed")[0];
+    assert_eq!(end["payload"]["cost_usd"], cost, "{end}");
+    let listed = home.skillrun(&["--json", "runs", "list"]).json();
+    assert_eq!(listed["runs"][0]["cost_usd"], cost, "{listed}");
     let took = ran.stdout.lines().last().unwrap();
     let (_, told) = took.rsplit_once(", ").unwrap();
     assert!(

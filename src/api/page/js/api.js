@@ -96,6 +96,8 @@ export function createApi({ askToken }) {
     del: async (path, body, options) => value(await send('DELETE', path, { ...options, body })),
     /** The answer as text, such as that of `/metrics`. */
     text: async (path, options) => (await send('GET', path, { accept: '*/*', ...options })).text(),
+    /** A value that is stored beside the ledger of a run, as it comes. */
+    blob: (runId, digest) => send('GET', `/api/agent/runs/${encodeURIComponent(runId)}/blobs/${encodeURIComponent(digest)}`, { accept: '*/*' }),
     /** The answer as it comes; it is ok. */
     response: (path, options) => send('GET', path, { accept: '*/*', ...options }),
     stream: (path, handlers) => openStream(path, handlers, { send, hasToken: () => Boolean(token) }),

@@ -6,6 +6,8 @@ import { facts, value } from './value.js';
 
 /** Attempts and lines of policy that are shown. Protects the page. */
 const LINES_MAX = 200;
+/** Steps and calls that are listed to be resumed from. Protects the page. */
+const POINTS_MAX = 100;
 
 function failure(error) {
   if (error === undefined || error === null) return null;
@@ -20,7 +22,7 @@ export function spanCard(item, app, { close, zoom, resume }) {
   const { span } = item;
   const call = span.call?.payload ?? {};
   const result = span.result?.payload ?? {};
-  const node = call.call_id ?? call.approval_id ?? (span.kind === 'node' ? call.node_id : null);
+  const node = pointOf(span);
   const title = h('h2', { tabindex: '-1' }, app.dom.line(span.label || span.kind, 200));
   return h('article', { class: 'card span', 'aria-label': 'What was opened' },
     h('div', { class: 'head' }, title, h('div', { class: 'actions' },
@@ -49,17 +51,17 @@ export function spanCard(item, app, { close, zoom, resume }) {
       ['Code', call.code],
       ['Run', span.childRunId ? h('a', { href: `#/runs/${span.childRunId}` }, format.short(span.childRunId)) : null],
       ['Its ledger head', result.child_head ? h('code', null, `${result.child_head.seq} ${result.child_head.sha256}`) : null],
-      ['Lines', [span.call?.seq, span.result?.seq].filter((seq) => seq !== undefined).join(', ')],
+      ['Lines', [span.call, span.result].filter(Boolean).map(({ seq, sha256 }) => h('div', null, seq, sha256 ? h('code', { class: 'dim' }, ` ${sha256}`) : null))],
     ]),
     call.hint ? h('div', { class: 'note' }, call.hint) : null,
     failure(result.error) ? h('div', { class: 'note bad' }, h('strong', null, 'Error'), text(failure(result.error), { label: 'Error' })) : null,
-    payloads(span, call, result),
+    payloads(span, call, result, (label, shown, options) => value(label, shown, { ...options, load: (digest) => app.api.blob(item.line.runId, digest) })),
     h('div', { class: 'actions' },
       zoom ? h('button', { type: 'button', onclick: zoom }, 'Zoom to it') : null,
       resume && node ? h('button', { type: 'button', onclick: () => resume(node) }, 'Resume from here') : null));
 }
 
-function payloads(span, call, result) {
+function payloads(span, call, result, value) {
   const base64 = (payload) => payload.base64 ? 'Base64, since it is no text.' : null;
   switch (span.kind) {
     case 'tool': case 'tools': case 'skill':
@@ -86,19 +88,26 @@ function payloads(span, call, result) {
   }
 }
 
-/** How the run ended and what a person can do about it. */
-export function outcomeCard(line) {
+/**
+ * How the run ended and what a person can do about it; `explanation` is what the daemon knows beyond its end, and
+ * `show(seq)` leads to an event.
+ */
+export function outcomeCard(line, explanation, show) {
   const end = line.completed?.payload;
-  if (!end) return null;
-  const tone = { ok: 'good', error: 'bad' }[end.status] ?? 'warn';
-  const said = failure(end.error);
-  if (end.status === 'ok' && !said) return null;
+  const said = failure(end?.error);
+  if (end?.status === 'ok' && !said || !end && !explanation) return null;
+  const tone = { ok: 'good', error: 'bad' }[end?.status] ?? 'warn';
+  const hints = new Set([end?.hint, explanation?.hint].filter(Boolean));
   return h('div', { class: `note ${tone} why-ended`, role: 'group', 'aria-label': 'Why it ended' },
-    h('p', null, h('strong', null, `${format.words(end.status)}${end.code && end.code !== end.status ? `: ${format.words(end.code)}` : ''}`)),
+    h('p', null, h('strong', null, end ? `${format.words(end.status)}${end.code && end.code !== end.status ? `: ${format.words(end.code)}` : ''}` : 'No end on record')),
     said ? text(said, { label: 'What failed' }) : null,
-    end.limit ? h('p', null, 'Limit reached: ', h('code', null, limitText(end.limit))) : null,
-    end.stop_reason ? h('p', null, 'Stopped because: ', String(end.stop_reason)) : null,
-    end.hint ? h('p', null, h('strong', null, 'What to do: '), end.hint) : null);
+    explanation ? h('p', null, h('strong', null, 'Decided by: '), explanation.decided,
+      explanation.seq ? [' ', h('button', { type: 'button', class: 'quiet', onclick: () => show(explanation.seq) }, `Event ${explanation.seq}`)] : null) : null,
+    end?.limit && !explanation ? h('p', null, 'Limit reached: ', h('code', null, limitText(end.limit))) : null,
+    end?.stop_reason ? h('p', null, 'Stopped because: ', String(end.stop_reason)) : null,
+    explanation?.settings.map((setting) => h('p', null, h('strong', null, 'To change it: '), h('code', null, `${setting.key} = ${setting.value}`), ` in ${setting.place}`)),
+    [...hints].map((hint) => h('p', null, h('strong', null, 'What to do: '), hint)),
+    explanation?.denials && explanation.cause !== 'capability' ? h('p', { class: 'dim' }, `${format.count(explanation.denials)} calls were refused, which did not decide.`) : null);
 }
 
 function limitText(limit) {
@@ -117,8 +126,12 @@ function folded(title, isOpen, ...children) {
   return made;
 }
 
-/** The cards about the run. Whether one was folded is kept by whoever asks again. */
-export function runCards(line, row) {
+/**
+ * The cards about the run. Whether one was folded is kept by whoever asks again. `record` has what is asked of its
+ * ledger as a whole, and `resume(id)` begins a new run at a step or a call.
+ */
+export function runCards(line, row, app, { record, resume }) {
+  const load = (digest) => app.api.blob(line.runId, digest);
   const started = line.started?.payload;
   const end = line.completed?.payload;
   if (!started) return [];
@@ -126,8 +139,8 @@ export function runCards(line, row) {
   const limits = started.limits && typeof started.limits === 'object' ? Object.entries(started.limits) : [];
   return [
     card('Input and output',
-      value('Input', started.input ?? {}),
-      end ? value('Output', end.output, { isTruncated: end.truncated }) ?? h('p', { class: 'dim' }, 'There is no output.') : h('p', { class: 'dim' }, 'The run goes on.')),
+      value('Input', started.input ?? {}, { load }),
+      end ? value('Output', end.output, { isTruncated: end.truncated, load }) ?? h('p', { class: 'dim' }, 'There is no output.') : h('p', { class: 'dim' }, 'The run goes on.')),
     card('Run', facts([
       ['Skill', h('a', { href: `#/skills/${encodeURIComponent(started.skill.split('.')[0])}` }, started.skill)],
       ['Flavor', started.flavor],
@@ -147,7 +160,9 @@ export function runCards(line, row) {
       ['Lines', head ? format.count(head.seq) : format.count(line.lastSeq)],
       ['Head', head ? h('code', null, head.sha256) : null],
       ['Chained', row ? (row.chained ? 'yes' : 'no') : null],
-      ['Damage', row?.corruption ? h('span', { class: 'bad' }, row.corruption) : row ? 'none seen' : null]])),
+      ['Damage', row?.corruption ? h('span', { class: 'bad' }, row.corruption) : row ? 'none seen' : null]]),
+    record.verification),
+    card('Again', record.replay, points(line, resume)),
     line.attempts.length > 1 ? card('Attempts', h('ol', { class: 'attempts' }, line.attempts.slice(0, LINES_MAX).map((attempt) => h('li', null,
       format.time(attempt.event.time), attempt.event.payload.reason ? ` (${format.words(attempt.event.payload.reason)})` : '',
       ' ', h('span', { class: `chip ${attempt.end?.payload.status ?? 'running'}` }, attempt.end?.payload.status ?? 'running'),
@@ -158,6 +173,29 @@ export function runCards(line, row) {
       h('tbody', null, limits.slice(0, LINES_MAX).map(([key, limit]) => h('tr', null,
         h('td', { class: 'mono' }, key), h('td', { class: 'right' }, format.count(limit?.value)), h('td', null, limit?.source ?? ''))))))) : null,
   ].filter(Boolean);
+}
+
+/** Steps and calls at which a new run can go on that repeats this one up to there. */
+function points(line, resume) {
+  const found = [];
+  const stack = [...line.root.children].reverse();
+  while (stack.length && found.length <= POINTS_MAX) {
+    const span = stack.pop();
+    const id = pointOf(span);
+    if (id && !span.isPoint) found.push(h('li', null,
+      h('button', { type: 'button', class: 'quiet', 'aria-label': `Resume from ${id}`, onclick: () => resume(id) }, 'Resume from here'), ' ', h('code', null, id)));
+    stack.push(...[...span.children].reverse());
+  }
+  if (found.length === 0) return null;
+  const isCut = found.length > POINTS_MAX;
+  return h('details', null, h('summary', null, `Resume points${isCut ? '' : ` (${found.length})`}`),
+    h('ul', { class: 'plain' }, found.slice(0, POINTS_MAX)), isCut ? h('p', { class: 'dim' }, 'Those that follow are in the waterfall.') : null);
+}
+
+/** What a run can be resumed from is called, of a step or a call; `null` of anything else. */
+function pointOf({ kind, call }) {
+  const { call_id: callId, approval_id: approvalId, node_id: nodeId } = call?.payload ?? {};
+  return callId ?? approvalId ?? (kind === 'node' ? nodeId : null) ?? null;
 }
 
 function policy(shown) {

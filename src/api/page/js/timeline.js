@@ -46,6 +46,7 @@ export function createTimeline(runId) {
   const byKey = new Map();
   const open = [];
   let previous = null;
+  let newest = null;
   const line = {
     runId, root, started: null, completed: null, resumptions: [], attempts: [], lastSeq: 0, events: 0, isFull: false, damaged: 0,
     first: null, last: null, before: null, cost: null, promptTokens: 0, outputTokens: 0, modelCalls: 0, toolCalls: 0, httpCalls: 0, waits: [], asking: new Set(), idleSince: null, add,
@@ -235,7 +236,10 @@ export function createTimeline(runId) {
       line.last = Math.max(line.last ?? at, at);
     }
     const payload = typeof event.payload === 'object' && event.payload !== null ? event.payload : {};
-    (handlers[event.type] ?? point)({ ...event, payload });
+    // A line is known by its digest, which the next one has.
+    if (newest?.seq === event.seq - 1) newest.sha256 = event.prev ?? null;
+    newest = { ...event, payload, sha256: null };
+    (handlers[event.type] ?? point)(newest);
   }
 
   return line;

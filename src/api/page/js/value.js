@@ -1,25 +1,56 @@
 // How values of callers, skills, tools and models are shown.
 
-import { h, text } from './dom.js';
+import { fill, h, text } from './dom.js';
 import * as format from './format.js';
 import { isBlob } from './timeline.js';
 
-/** One value, with its size, and with what is known of it when it is too large for its line. */
-export function value(label, shown, { isTruncated = false, note = null } = {}) {
+/** Bytes of a value up to which the page offers to show it whole. Protects the page. */
+const WHOLE_BYTES_MAX = 2_000_000;
+
+/**
+ * One value, with its size. One that is too large for its line is its beginning; where `load(digest)` answers with
+ * a response that has all of it, it can be shown whole, and kept as a file.
+ */
+export function value(label, shown, { isTruncated = false, note = null, load = null } = {}) {
   if (shown === undefined) return null;
-  if (isBlob(shown)) {
-    return h('section', { class: 'value' },
-      h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(shown.bytes))),
-      h('p', { class: 'dim' }, 'Too large for its line: the beginning is shown. ', h('code', null, 'skillrun runs export'), ' prints the whole.'),
-      text(String(shown.preview ?? ''), { label: `${label}, the beginning` }),
-      h('p', { class: 'dim mono' }, `sha256 ${shown.blob}`));
-  }
+  if (isBlob(shown)) return large(label, shown, load);
   const whole = typeof shown === 'string' ? shown : format.json(shown);
   return h('section', { class: 'value' },
     h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(new Blob([whole]).size))),
     isTruncated ? h('p', { class: 'warn' }, 'Truncated: what is on record is less than what there was.') : null,
     note ? h('p', { class: 'dim' }, note) : null,
     text(whole, { label }));
+}
+
+function large(label, { blob, bytes, preview }, load) {
+  const said = h('p', { class: 'dim', role: 'status' }, 'Too large for its line: this is the beginning.');
+  const shown = h('div', null, text(String(preview ?? ''), { label: `${label}, the beginning` }));
+  const button = (name, work) => h('button', { type: 'button', onclick: async (event) => {
+    event.currentTarget.disabled = true;
+    const pressed = event.currentTarget;
+    try {
+      await work(await load(blob));
+    } catch (error) {
+      fill(said, `It cannot be had: ${error.message}`);
+      pressed.disabled = false;
+    }
+  } }, name);
+  const whole = button('Show the whole', async (response) => {
+    fill(shown, text(await response.text(), { label }));
+    fill(said, 'The whole, as it is stored.');
+  });
+  const kept = button('Download', async (response) => {
+    const url = URL.createObjectURL(await response.blob());
+    h('a', { href: url, download: `${blob}.txt` }).click();
+    // The browser has begun to read it by then.
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    fill(said, 'It is a file of the browser now.');
+    kept.disabled = false;
+  });
+  return h('section', { class: 'value' },
+    h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(bytes))), said, shown,
+    h('p', { class: 'dim mono' }, `sha256 ${blob}`),
+    load ? h('div', { class: 'actions' }, bytes <= WHOLE_BYTES_MAX ? whole : null, kept) : null);
 }
 
 /** Names and what they are, as a list; those that are `null`, `undefined` or empty are left out. */

@@ -24,6 +24,12 @@ async function start(page, prompt, payload) {
   };
 }
 
+/** The view of a run has the same question, and is there until this one is. */
+async function toApprovals(page) {
+  await page.click('nav a[data-path=approvals]');
+  await page.until(`document.querySelector('h1')?.textContent === 'Approvals'`);
+}
+
 await scenario(async (page) => {
   const go = await start(page, 'Send 3 letters?', '{"letters": 3}');
   // The same input as JSON, and back.
@@ -44,7 +50,7 @@ await scenario(async (page) => {
   await page.until(`document.getElementById('pending').textContent === '1'`);
   await page.reload();
   await page.sees('Send 3 letters?');
-  await page.click('nav a[data-path=approvals]');
+  await toApprovals(page);
   await page.sees('"letters": 3');
   await page.type('Reason', 'they are due');
   await page.click('button', 'Approve');
@@ -55,7 +61,7 @@ await scenario(async (page) => {
 
   const second = await (await start(page, 'Send 4 letters?'))();
   await page.sees('Send 4 letters?');
-  await page.click('nav a[data-path=approvals]');
+  await toApprovals(page);
   await page.sees('Send 4 letters?');
   await page.type('Reason', 'why not');
   await ask(`answer ${second}`);

@@ -1,6 +1,7 @@
 //! Runs in the page: started, watched, answered, looked at again.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use skillrun::ledger::Digest;
 use skillrun::ledger::RunStatus;
 use skillrun::runner::runtime_builder;
 
@@ -71,4 +72,45 @@ fn a_run_is_whole_over_a_reload_and_a_restart() {
         String::new()
     });
     drop(daemon);
+}
+
+/// Runs that are listed in one test: as many as the page is made for.
+const MANY: u64 = 100_000;
+
+/// Copies a run of two lines under so many other ids, a second apart; gives the oldest.
+fn multiply(home: &Home, run_id: &str) -> String {
+    let text = fs::read_to_string(home.ledger(run_id)).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let [first, last] = lines[..] else {
+        panic!("{text}");
+    };
+    let member = |line: &str, name: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line[name].as_str().unwrap().to_owned()
+    };
+    let (began, ended) = (member(first, "time"), member(last, "time"));
+    let prev = member(last, "prev");
+    let of = |number: u64| format!("run_0190{:08x}7000800000000000abcd", number * 1_000);
+    for number in 0..MANY {
+        let (id, seconds) = (of(number), number % 60);
+        let (minutes, hours) = (number / 60 % 60, number / 3_600 % 24);
+        let day = number / 86_400 + 1;
+        let time = format!("2026-01-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.000000Z");
+        let first = first.replace(run_id, &id).replace(&began, &time);
+        let last = last.replace(run_id, &id).replace(&ended, &time);
+        let last = last.replace(&prev, &Digest::of(first.as_bytes()).to_string());
+        fs::write(home.ledger(&id), format!("{first}\n{last}\n")).unwrap();
+    }
+    of(0)
+}
+
+#[test]
+fn very_many_runs_are_listed_page_by_page() {
+    let home = home();
+    let (document, exit) = home.run_json("probe", &json!({ "verb": "noop" }));
+    assert_eq!(exit, 0, "{document}");
+    let oldest = multiply(&home, document["run_id"].as_str().unwrap());
+    let daemon = Daemon::start(&home);
+    let count = MANY.to_string();
+    Script::start("many.mjs", &daemon, &[&count, &oldest]).run_alone();
 }

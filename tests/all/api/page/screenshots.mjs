@@ -67,6 +67,7 @@ await scenario(async (page) => {
       await page.open(`${base}/${view}`);
       await page.until(isThere);
       await page.until(`document.querySelector('header [aria-label="Live"]') !== null`);
+      await page.until(`document.getElementById('pending').textContent === '2'`);
       // What changes with each second is drawn once more.
       await page.eval('new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); })');
       const { data } = await page.call('Page.captureScreenshot', { format: 'png', optimizeForSpeed: false });

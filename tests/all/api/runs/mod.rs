@@ -4,6 +4,7 @@ mod cancel;
 mod inspect;
 mod keys;
 mod list;
+mod record;
 mod start;
 mod survive;
 

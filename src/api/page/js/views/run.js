@@ -1,6 +1,7 @@
 // One run: what happened when, and everything that is known of it.
 
 import { answerCard } from '../answer.js';
+import { createRecord } from '../record.js';
 import { createRows } from '../rows.js';
 import { outcomeCard, runCards, spanCard } from '../sides.js';
 import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, scaleOf, waitsOf } from '../timeline.js';
@@ -42,6 +43,7 @@ export default {
     let close = () => {};
     let shownSide = null;
     const folded = new Set();
+    const record = createRecord(path, app, touch);
     const children = new Map();
     const answers = new Map();
 
@@ -184,6 +186,20 @@ export default {
       if (matchMedia('(max-width: 1000px)').matches) detail.scrollIntoView({ block: 'start' });
     }
 
+    /** Opens the row of an event. */
+    function reveal(seq) {
+      const item = rowsOf(line, { folded: new Set(), childOf: () => null, wanted: () => true })
+        .findLast(({ span: one }) => one.call?.seq === seq || one.result?.seq === seq);
+      if (!item) return;
+      hasPoints ||= item.span.isPoint;
+      points.querySelector('input').checked = hasPoints;
+      folded.clear();
+      isDirty = true;
+      draw();
+      rows.reveal(item.key);
+      select(item);
+    }
+
     function unselect() {
       shownSide = null;
       fill(detail);
@@ -206,8 +222,8 @@ export default {
         if (shownSide) refreshSide();
       } else rows.redraw();
       const waitMicros = waits.reduce((total, wait) => total + Math.max(0, Math.min(to, wait.end) - wait.start), 0);
-      fill(sums, `${format.duration(to - from)} in all, `, h('strong', null, format.duration(Math.max(0, to - from - waitMicros))), ' worked, ',
-        h('span', { class: 'warn' }, `${format.duration(waitMicros)} waited`), line.cost === null ? null : `, ${format.cost(line.cost)}`,
+      fill(sums, `${format.duration(to - from)} in all, `, h('strong', null, format.duration(Math.max(0, to - from - waitMicros))), ' worked',
+        waitMicros > 0 ? [', ', h('span', { class: 'warn' }, `${format.duration(waitMicros)} waited`)] : null, line.cost === null ? null : `, ${format.cost(line.cost)}`,
         ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
         line.isFull ? ` · only the first ${format.count(EVENTS_MAX)} are shown` : null);
       scale.classList.toggle('short', hasShortWaits);
@@ -223,7 +239,7 @@ export default {
       if (version === cardsVersion || about.contains(document.activeElement) && cardsVersion.startsWith(`${ended},`)) return;
       cardsVersion = version;
       const open = new Set([...about.querySelectorAll('details[open] > summary')].map((summary) => summary.textContent));
-      about.replaceChildren(...runCards(line, row));
+      about.replaceChildren(...runCards(line, row, app, { record, resume: resumeFrom }));
       for (const made of about.querySelectorAll('details')) if (open.has(made.firstChild.textContent)) made.open = true;
     }
 
@@ -241,7 +257,8 @@ export default {
       const started = line.started?.payload;
       const end = line.completed?.payload;
       const status = row?.corruption ? 'corrupt' : answers.size ? 'waiting' : end?.status ?? row?.status ?? 'running';
-      const version = [status, started?.skill, end?.code, isOver].join();
+      if (row && (end || isOver)) record.ended(`${line.completed?.seq}/${line.attempts.length}/${isOver}`, { isWell: end?.status === 'ok', events: row.head.seq });
+      const version = [status, started?.skill, end?.code, isOver, record.explanation?.decided].join();
       if (version === headVersion) return;
       headVersion = version;
       const isEnded = ['ok', 'error', 'cancelled'].includes(end?.status);
@@ -258,7 +275,7 @@ export default {
           started?.session ? ['The ledger of ', h('a', { href: `#/executions/${started.session.execution_id}` }, 'an execution'), '. '] : null,
           h('a', { href: `#/runs?parent=${id}` }, 'Runs that it asked for')),
         row?.corruption ? h('div', { class: 'note bad' }, `The ledger is damaged: ${row.corruption}`) : null,
-        outcomeCard(line));
+        outcomeCard(line, record.explanation, reveal));
     }
 
     async function act(work) {

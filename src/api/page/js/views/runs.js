@@ -70,7 +70,7 @@ export default {
     const fields = controls();
     fill(root, h('div', { class: 'head' }, h('h1', null, 'Runs')), fields.element,
       h('div', { class: 'runs-head row-head', 'aria-hidden': 'true' }, h('span', { class: 'name' }, 'Skill'), h('span', { class: 'status' }, 'Status'),
-        h('span', { class: 'why' }, 'Outcome'), h('span', { class: 'took' }, 'Duration'), h('span', { class: 'at' }, 'Started')),
+        h('span', { class: 'why' }, 'Outcome'), h('span', { class: 'took' }, 'Duration'), h('span', { class: 'cost' }, 'Cost'), h('span', { class: 'at' }, 'Started')),
       rows.element, foot);
 
     function controls() {
@@ -164,6 +164,7 @@ export default {
       const isWaiting = waiting.has(run.run_id);
       const status = isWaiting ? 'waiting' : run.status;
       const took = elapsed(run);
+      const cost = typeof run.cost_usd === 'number' ? format.cost(run.cost_usd) : '';
       const fold = children
         ? h('button', { type: 'button', class: 'fold', tabindex: '-1', 'aria-label': isOpen ? 'Fold children' : 'Show children', onclick: () => toggle(run.run_id) }, isOpen ? '▾' : '▸')
         : h('span', { class: 'none' });
@@ -174,7 +175,7 @@ export default {
       name.style.paddingLeft = `${Math.min(depth, DEPTH_MAX) * 18}px`;
       const why = run.corruption ?? run.error ?? (run.code && run.code !== run.status && run.status !== 'suspended' ? format.words(run.code) : '');
       return {
-        version: [status, depth, children, isOpen, why, took, format.ago(run.started_at)].join(),
+        version: [status, depth, children, isOpen, why, took, cost, format.ago(run.started_at)].join(),
         attributes: {
           'aria-level': depth + 1,
           'aria-expanded': children ? String(isOpen) : null,
@@ -183,6 +184,7 @@ export default {
           h('span', { class: 'status' }, h('span', { class: `chip ${status}` }, status)),
           h('span', { class: `why ${run.status === 'error' ? 'bad' : 'dim'}`, title: line(why, 300) }, line(why, 120)),
           h('span', { class: 'took right' }, took),
+          h('span', { class: 'cost right' }, cost),
           h('span', { class: 'at dim', title: format.time(run.started_at) }, format.ago(run.started_at))],
       };
     }
@@ -278,7 +280,7 @@ export default {
       const payload = event.payload ?? {};
       if (type === 'run_started') {
         const run = { run_id: id, status: 'running', code: null, skill: payload.skill, flavor: payload.flavor, parent_run_id: payload.parent_run_id ?? null,
-          started_at: event.time, ended_at: null, error: null, corruption: null };
+          started_at: event.time, ended_at: null, error: null, cost_usd: null, corruption: null };
         if (!known && matches(run)) {
           runs.set(id, run);
           soon();
@@ -287,7 +289,7 @@ export default {
         if (!known) return top();
         const run = type === 'run_resumed'
           ? { ...known, status: 'running', code: null, ended_at: null, error: null }
-          : { ...known, status: payload.status, code: payload.code ?? null, ended_at: event.time, error: typeof payload.error === 'string' ? payload.error : null };
+          : { ...known, status: payload.status, code: payload.code ?? null, ended_at: event.time, error: typeof payload.error === 'string' ? payload.error : null, cost_usd: payload.cost_usd ?? null };
         if (matches(run)) runs.set(id, run);
         else runs.delete(id);
         soon();

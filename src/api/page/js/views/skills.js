@@ -82,12 +82,20 @@ async function showOne(root, params, app, signal) {
   const isRunnable = skill.enabled && skill.component_digest !== undefined;
   body.replaceChildren(
     h('p', { class: 'lead' }, skill.description),
-    ...(isRunnable ? [section(h, 'Start a run', launchPad(app, name, detail.descriptor))] : []),
+    ...(isRunnable ? [begin(app, name, detail.descriptor)] : []),
     section(h, 'Policy', policy(h, detail.policy)),
     section(h, 'Limits', limits(app, detail.limits)),
     section(h, 'About', about(app, detail)),
     section(h, 'Last runs', lastRuns(app, name, runs.runs)),
   );
+}
+
+/** How somebody begins with the skill: an agent is launched, anything else is run. */
+function begin(app, name, descriptor) {
+  const { h } = app;
+  if (!descriptor?.agent) return section(h, 'Start a run', launchPad(app, name, descriptor));
+  return section(h, 'Launch', h('p', {}, 'It is an agent, which lives on between prompts. ',
+    h('a', { href: `#/executions?agent=${encodeURIComponent(name)}` }, 'Launch it')));
 }
 
 function section(h, title, ...children) {

@@ -1,0 +1,86 @@
+// What it takes a whole ledger to say of a run: why it ended, whether the ledger is in order, whether the run can be done again.
+
+import { fill, h, text } from './dom.js';
+import * as format from './format.js';
+
+/** Events up to which a ledger is checked without being asked. Protects the disk of the daemon. */
+const CHECKED_EVENTS_MAX = 10_000;
+/** What the daemon says of a ledger that is as it should be. */
+const GOOD = new Set(['ok', 'running', 'unchained']);
+const REPLAYED = {
+  same: 'The skill does the same again.',
+  same_so_far: 'The skill does the same, as far as the record goes.',
+  diverged: 'The skill does something else now.',
+};
+
+/** What is asked of the run at `path`; `changed()` is called when an explanation has come. */
+export function createRecord(path, app, changed) {
+  const verdict = h('p', { role: 'status', class: 'verdict' });
+  const replayed = h('div', { role: 'status' });
+  const record = {
+    explanation: null,
+    verification: h('div', null, verdict, button('Verify', verify)),
+    replay: h('div', null, h('p', { class: 'dim' }, 'The skill is run again and told what is on record. Nothing is called, asked or written.'),
+      replayed, button('Replay', replay)),
+    ended,
+  };
+  let asked = null;
+
+  function button(name, work) {
+    return h('button', { type: 'button', onclick: async (event) => {
+      const pressed = event.currentTarget;
+      pressed.disabled = true;
+      await work();
+      pressed.disabled = false;
+    } }, name);
+  }
+
+  async function verify() {
+    fill(verdict, 'Reading the ledger …');
+    try {
+      const found = await app.api.get(`${path}/verify`);
+      const isGood = GOOD.has(found.verdict);
+      fill(verdict, h('span', { class: isGood ? 'good' : 'bad' }, h('strong', null, format.words(found.verdict))),
+        `: ${format.count(found.head.seq)} lines${found.blobs ? `, ${format.count(found.blobs)} large values` : ''}${found.chained ? ', chained' : ''}`,
+        found.problem ? [' – ', found.problem] : null);
+    } catch (error) {
+      fill(verdict, `It cannot be checked: ${error.message}`);
+    }
+  }
+
+  async function replay() {
+    fill(replayed, 'Running it again …');
+    try {
+      const found = await app.api.post(`${path}/replay`);
+      fill(replayed,
+        h('p', { class: found.verdict === 'diverged' ? 'bad' : 'good' }, h('strong', null, REPLAYED[found.verdict] ?? format.words(found.verdict))),
+        found.event ? h('p', null, `Event ${found.event} of ${format.count(found.events)} is another one.`) : null,
+        found.recorded ? [h('h3', null, 'On record'), text(found.recorded, { label: 'On record' })] : null,
+        found.now ? [h('h3', null, 'Now'), text(found.now, { label: 'Now' })] : null,
+        found.next ? [h('h3', null, 'Next'), text(found.next, { label: 'What comes next' })] : null,
+        found.runs_inside ? h('p', { class: 'dim' }, `${format.count(found.runs_inside)} runs inside it have ledgers of their own.`) : null,
+        found.folders_missing.length ? h('p', { class: 'dim' }, 'It had no ', h('code', null, found.folders_missing.join(', ')), ': skillrun runs replay --grant gives a folder.') : null);
+    } catch (error) {
+      fill(replayed, h('p', { class: 'bad' }, `It cannot be done again: ${error.message}`), error.hint ? h('p', null, error.hint) : null);
+    }
+  }
+
+  /** The run is at its end, or nobody goes on with it: `version` tells this end from others. */
+  async function ended(version, { isWell, events }) {
+    if (asked === version) return;
+    asked = version;
+    record.explanation = null;
+    if (events <= CHECKED_EVENTS_MAX) verify();
+    if (isWell) return;
+    try {
+      const explanation = await app.api.get(`${path}/explain`);
+      if (asked !== version) return;
+      record.explanation = explanation;
+      changed();
+    } catch (error) {
+      app.fail(error);
+    }
+  }
+
+  return record;
+}
