@@ -69,6 +69,7 @@ impl From<DecideError> for Problem {
                 Self::new(ProblemCode::SeveralPending, detail).with_approval_ids(ids)
             }
             DecideError::NoSuchOption { .. }
+            | DecideError::NeedsAnswer { .. }
             | DecideError::ReasonTooLong { .. }
             | DecideError::AnswerTooLong { .. } => Self::new(ProblemCode::InvalidInput, detail),
             DecideError::Decided { first, .. } => {

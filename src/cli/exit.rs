@@ -367,6 +367,11 @@ fn decide_class(error: &DecideError) -> Class {
             USAGE,
             Some("--option names one, with --decision approve".to_owned()),
         ),
+        DecideError::NeedsAnswer { .. } => (
+            Exit::Usage,
+            USAGE,
+            Some("--decision reject declines it".to_owned()),
+        ),
         DecideError::ReasonTooLong { .. } | DecideError::AnswerTooLong { .. } => {
             (Exit::Usage, USAGE, None)
         }

@@ -93,6 +93,9 @@ pub struct Gate {
     /// The tool of the host that asks; none when the skill itself does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<String>,
+    /// Whether a yes is no answer by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_answer: bool,
     /// What was decided, once it was.
     pub decision: Option<ApprovalDecision>,
 }
@@ -147,6 +150,16 @@ pub enum DecideError {
         option: Option<String>,
         /// What there is to choose from; empty for a question that is answered with yes or no.
         options: Vec<String>,
+    },
+    /// Yes is not what was asked for.
+    #[error(
+        "approval {approval_id} asks for more than yes: only the client of run {run_id} can answer it"
+    )]
+    NeedsAnswer {
+        /// The run.
+        run_id: RunId,
+        /// The question.
+        approval_id: String,
     },
     /// The reason is longer than one may be.
     #[error("reason has {bytes} bytes: expected at most {REASON_BYTES_MAX}")]
@@ -277,6 +290,13 @@ impl Store {
         if matches!(phase, Phase::Ended(_)) {
             let run_id = run_id.clone();
             return Err(DecideError::Over {
+                run_id,
+                approval_id,
+            });
+        }
+        if gate.needs_answer && decision.approved && decision.answer.is_none() {
+            let run_id = run_id.clone();
+            return Err(DecideError::NeedsAnswer {
                 run_id,
                 approval_id,
             });
@@ -426,6 +446,7 @@ impl Gate {
             timeout_seconds: request.timeout_seconds,
             options: request.options,
             asked_by: request.asked_by,
+            needs_answer: request.needs_answer,
             decision: None,
         }
     }

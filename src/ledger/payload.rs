@@ -397,6 +397,9 @@ pub struct ApprovalRequest {
     /// The tool of the host that asks; absent when the skill itself does, which cannot set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<String>,
+    /// Whether a yes is no answer by itself: only who can give one may say it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_answer: bool,
 }
 
 /// What was decided.

@@ -135,6 +135,9 @@ pub(crate) struct Approval {
     /// What there is to choose from, where it takes more than yes or no.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     options: Vec<Choice>,
+    /// Whether a yes is no answer by itself: it is for the MCP client of the run to answer, and can only be rejected here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_answer: bool,
     /// What was decided, once it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -159,6 +162,7 @@ impl From<Gate> for Approval {
                     label: option.label,
                 })
                 .collect(),
+            needs_answer: gate.needs_answer,
             decision: gate.decision.map(Into::into),
         }
     }

@@ -120,6 +120,8 @@ fn reduced(event: &Event, is_whole: bool) -> Event {
             request.binding = None;
             request.timeout_seconds = 0;
             request.warn_at_seconds = None;
+            // Ledgers of older versions do not have it, and the tool that asks decides it.
+            request.needs_answer = false;
         }
         Event::TurnCompleted(turn) => {
             // An agent whose turn is cancelled is told so, and does not know how it ended.

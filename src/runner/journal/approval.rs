@@ -168,6 +168,7 @@ impl Journal {
             warn_at_seconds: Some(warn_ms / MS_PER_SECOND),
             options: options.clone(),
             asked_by: self.asked_by(),
+            needs_answer: question.needs_answer,
         };
         let clock = self.cx.runner().clock();
         let (at, waited_before) = match self.recall(id, || request.clone().into()).await? {

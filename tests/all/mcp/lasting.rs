@@ -248,6 +248,43 @@ fn a_key_that_a_skill_uses_twice_is_asked_twice() {
     assert_eq!(names(&heard.answer), ["Form 0", "Form 1"]);
 }
 
+/// A person elsewhere can decline in the client's place, and not fill in its form.
+#[test]
+fn a_yes_from_elsewhere_is_no_answer_of_the_client() {
+    let (home, arguments) = filling_in(&["who"]);
+    let daemon = daemon(&home);
+    let mut wire = Wire::http(*daemon, NEW);
+    let (_, state) = questions(&asked(&mut wire, &call("a", "probe", &arguments)));
+    let run_id = home.run_ids()[0].clone();
+    let open = daemon.get("/api/approvals").json();
+    assert_eq!(open["approvals"][0]["needs_answer"], true, "{open}");
+    let path = format!("/api/agent/runs/{run_id}/approve");
+    let refused = daemon.post(&path, &json!({ "decision": "approve" }));
+    assert_eq!(
+        (refused.status, refused.problem().as_str()),
+        (400, "invalid_input")
+    );
+    let told = home.skillrun(&["runs", "approve", &run_id, "--decision", "approve"]);
+    assert_eq!(told.exit, Some(2), "{told:?}");
+    let mut message = call("b", "probe", &arguments);
+    message["params"]["requestState"] = state;
+    message["params"]["inputResponses"] = json!({ "who": named("one") });
+    assert_eq!(names(&asked(&mut wire, &message)), ["one"]);
+
+    let (_, state) = questions(&asked(&mut wire, &call("c", "probe", &arguments)));
+    let runs = home.run_ids();
+    let second = runs.iter().find(|id| **id != run_id).unwrap();
+    let path = format!("/api/agent/runs/{second}/approve");
+    assert_eq!(
+        daemon.post(&path, &json!({ "decision": "reject" })).status,
+        200
+    );
+    let mut message = call("d", "probe", &arguments);
+    message["params"]["requestState"] = state;
+    let declined = asked(&mut wire, &message).to_string();
+    assert!(declined.contains("decline"), "{declined}");
+}
+
 /// The host's own keys have other characters in them than a skill's can have.
 #[test]
 fn a_key_like_one_of_the_hosts_is_refused() {

@@ -38,7 +38,9 @@ export function answerCard(approval, app, { answered, hasRun = true } = {}) {
     ? h('fieldset', { class: 'options' }, h('legend', null, 'Choose one'), options.map((option, place) => h('label', null,
       h('input', { type: 'radio', name: `${id}-option`, value: option.id, checked: place === 0 }), h('span', null, option.label || option.id), h('code', { class: 'dim' }, option.id))))
     : null;
-  const approve = h('button', { type: 'button', class: 'primary', onclick: () => answer('approve') }, options.length ? 'Choose' : 'Approve');
+  // Yes alone is no answer to what the client of a run is to fill in.
+  const isForClient = approval.needs_answer === true;
+  const approve = isForClient ? null : h('button', { type: 'button', class: 'primary', onclick: () => answer('approve') }, options.length ? 'Choose' : 'Approve');
   const reject = h('button', { type: 'button', class: 'danger', onclick: () => answer('reject') }, 'Reject');
   const element = h('article', { class: 'card answer', 'aria-labelledby': `${id}-title` },
     h('div', { class: 'head' },
@@ -48,6 +50,7 @@ export function answerCard(approval, app, { answered, hasRun = true } = {}) {
     text(approval.prompt, { label: 'Question' }),
     approval.payload === undefined ? null : value('What it is about', approval.payload),
     chosen,
+    isForClient ? h('p', { class: 'note' }, 'It is for the MCP client of the run to answer. Here it can only be rejected.') : null,
     h('div', { class: 'field' }, h('label', { for: `${id}-why` }, 'Reason'), reason),
     h('div', { class: 'actions' }, approve, reject),
     outcome,
