@@ -9,6 +9,7 @@ use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext, SubscriptionSendError, SubscriptionSink};
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -25,6 +26,9 @@ use crate::registry::{McpRole, Registry, Skill};
 /// Addresses that one client watches at a time, in one session or by one request. Protects the host, which follows
 /// each.
 const SUBSCRIPTIONS_MAX: usize = 64;
+/// Streams and addresses that all clients watch together. Protects the files that the process may open: each address of a
+/// run is one.
+pub(super) const WATCHES_MAX: usize = 2_048;
 /// The least time between two notifications of one address. Protects the client from a run that does much.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// How often it is looked whether a run goes on that nobody carries out.
@@ -213,6 +217,7 @@ impl Mcp {
     pub(super) async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let client = Client::of(self, context.request_context());
         let line = Line::Stream(context.sink().clone());
+        let _place = self.watch()?;
         let mut telling = JoinSet::new();
         telling.spawn(self.clone().tell_lists(line.clone()));
         let uris = context.accepted().resource_subscriptions.clone();
@@ -224,6 +229,16 @@ impl Mcp {
         }
         context.cancelled().await;
         Ok(())
+    }
+
+    /// A place for something more that a client watches.
+    fn watch(&self) -> Result<OwnedSemaphorePermit, ErrorData> {
+        let place = Arc::clone(&self.shared.watches).try_acquire_owned();
+        place.map_err(|_full| {
+            let message =
+                format!("clients watch {WATCHES_MAX} streams and addresses, as many as may be");
+            ErrorData::internal_error(message, Some(json!({ "code": "busy" })))
+        })
     }
 
     async fn tell_lists(self, line: Line) {
@@ -252,11 +267,13 @@ impl Mcp {
             if !self.sees_run(client, &address.run_id).await {
                 return Ok(None);
             }
+            let place = self.watch()?;
             let store = self.host().store().clone();
             let followed = reading(move || Followed::new(store, address)).await;
             let followed = followed.map_err(|error| internal(&error))?;
             let uri = uri.to_owned();
             return Ok(Some(Box::pin(async move {
+                let _place = place;
                 // A stream is accepted before it is looked what there is: what changed in between is told of so.
                 let is_late = matches!(line, Line::Stream(_));
                 if is_late && line.updated(&uri).await.is_err() {
@@ -272,8 +289,9 @@ impl Mcp {
         let Some(mut known) = version(&skills.current(), uri) else {
             return Ok(None);
         };
-        let uri = uri.to_owned();
+        let (uri, place) = (uri.to_owned(), self.watch()?);
         Ok(Some(Box::pin(async move {
+            let _place = place;
             while skills.changed().await {
                 let now = version(&skills.current(), &uri).unwrap_or_default();
                 if now != known && line.updated(&uri).await.is_err() {

@@ -44,8 +44,10 @@ mod task;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use self::changes::WATCHES_MAX;
 use self::client::Way;
 pub use self::client_tools::client_tools;
 pub use self::http::HttpService;
@@ -67,6 +69,8 @@ struct Shared {
     states: RequestStates,
     /// Runs that a client waits for.
     followed: TaskTracker,
+    /// Places for what clients watch.
+    watches: Arc<Semaphore>,
 }
 
 impl Mcp {
@@ -81,6 +85,7 @@ impl Mcp {
             host,
             states,
             followed: TaskTracker::new(),
+            watches: Arc::new(Semaphore::new(WATCHES_MAX)),
         };
         Ok(Self {
             shared: Arc::new(shared),

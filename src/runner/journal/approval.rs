@@ -152,11 +152,7 @@ impl Journal {
         let warn_ms = timeout_ms.saturating_mul(WARN_AT_PERCENT) / 100;
         let component = self.cx.profile().component_digest.as_deref();
         let run_id = self.cx.run_id();
-        let mut bound = payload.as_str().to_owned();
-        for option in &options {
-            // What is chosen from is a part of what is decided.
-            bound.extend(["\n", &option.id, "\t", &option.label]);
-        }
+        let bound = bound(&payload, &options);
         let binding = decision_binding(run_id, component, &question.prompt, &bound);
         let request = ledger::ApprovalRequest {
             approval_id: id.call_id.clone(),
@@ -413,6 +409,15 @@ fn undecided(error: &StoreError) -> CallError {
 
 fn look_interval(waited: Duration) -> Duration {
     (waited / LOOK_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)
+}
+
+/// What a decision is about, as its digest has it: what is chosen from is a part of what is decided.
+fn bound(payload: &Json, options: &[PermissionOption]) -> String {
+    let mut bound = payload.as_str().to_owned();
+    for option in options {
+        bound.extend(["\n", &option.id, "\t", &option.label]);
+    }
+    bound
 }
 
 #[cfg(test)]

@@ -244,6 +244,32 @@ fn resident_bytes(pid: u32) -> usize {
     kib.unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
+/// All clients together, and whoever does not watch goes on.
+#[test]
+fn there_is_a_bound_to_what_clients_watch() {
+    let home = Home::new(&[PROBE]);
+    let daemon = daemon(&home);
+    // Each takes a place for itself, and one for each of its addresses.
+    let uris = vec!["skill://probe/SKILL.md"; 64];
+    let listen = |id: usize| {
+        request(
+            id,
+            "subscriptions/listen",
+            json!({ "notifications": { "resourceSubscriptions": uris } }),
+        )
+    };
+    let mut wire = Wire::http(*daemon, NEW);
+    for id in 0..32 {
+        wire.begin(&listen(id));
+    }
+    let refused = eventually("a stream too many", || {
+        let message = wire.next();
+        message["error"].is_object().then_some(message)
+    });
+    assert_eq!(refused["error"]["data"]["code"], "busy", "{refused}");
+    assert_goes_on(&mut Wire::http(*daemon, NEW));
+}
+
 #[test]
 fn a_revision_that_nobody_knows_is_refused() {
     let home = Home::new(&[PROBE]);
