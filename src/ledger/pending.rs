@@ -114,12 +114,26 @@ impl Store {
     }
 
     fn open_gates(&self, run: &Summary) -> Result<Vec<Gate>, StoreError> {
-        let mut gates = self.gates(&run.run_id)?;
+        let mut gates = self.gates_where_one_is_open(run)?;
         gates.retain(|gate| gate.decision.is_none());
-        if gates.is_empty() {
-            self.0.silent.insert(run);
-        }
         Ok(gates)
+    }
+
+    /// The questions of a run, answered or not, as long as one of them is open; none otherwise, without its ledger being
+    /// read again before it has grown.
+    ///
+    /// # Errors
+    /// As [`Store::gates`].
+    pub(crate) fn gates_where_one_is_open(&self, run: &Summary) -> Result<Vec<Gate>, StoreError> {
+        if self.0.silent.has(run) {
+            return Ok(Vec::new());
+        }
+        let gates = self.gates(&run.run_id)?;
+        if gates.iter().any(|gate| gate.decision.is_none()) {
+            return Ok(gates);
+        }
+        self.0.silent.insert(run);
+        Ok(Vec::new())
     }
 }
 

@@ -60,8 +60,9 @@ pub(super) fn open(store: &Store, run_id: &RunId) -> Result<Vec<Asked>, StoreErr
         if !summary.state.may_go_on() {
             continue;
         }
+        let gates = store.gates_where_one_is_open(&summary)?;
         let skill = summary.skill.unwrap_or_default();
-        for gate in store.gates(&run)? {
+        for gate in gates {
             let mut one = Asked::of(gate, &skill);
             let key = one.chosen.take().filter(|_| is_outermost);
             if let Some(key) = key.filter(|key| chosen.insert(key.clone())) {
