@@ -89,7 +89,9 @@ pub enum Cause {
     Guest,
     /// The skill could not be found or loaded.
     Load,
-    /// Somebody stopped it, or its process is gone. It may go on.
+    /// Somebody cancelled it, or stopped the execution that it is.
+    Cancelled,
+    /// Its process ended before it did. It may go on.
     Stopped,
     /// It waits for people, and nobody carries it out meanwhile.
     Waiting,
@@ -141,7 +143,8 @@ impl fmt::Display for Cause {
             Self::Bound => "a bound that no limit of the run sets; what was said names it",
             Self::Guest => "the guest broke down; no setting changes that",
             Self::Load => "the skill was not found or could not be loaded",
-            Self::Stopped => "somebody stopped the run, or its process is gone",
+            Self::Cancelled => "whoever cancelled or stopped it",
+            Self::Stopped => "the end of the process that carried it out",
             Self::Waiting => "a question that nobody has answered; the run is suspended",
             Self::Record => "the record of the run, which does not say how it goes on",
             Self::Host => "the host",
@@ -159,6 +162,17 @@ pub struct Setting {
     pub key: String,
     /// What to set it to, or to add to it when it is a list of capabilities.
     pub value: String,
+}
+
+impl fmt::Display for Setting {
+    /// What to do in its place. What else a list of capabilities has stays in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, value) = (&self.key, &self.value);
+        match value.parse::<Capability>() {
+            Ok(_) => write!(f, "add \"{value}\" to {key}"),
+            Err(_) => write!(f, "set {key} to {value}"),
+        }
+    }
 }
 
 const CONFIG: &str = "config.toml";
@@ -210,6 +224,12 @@ pub(super) fn explain(summary: &Summary, mut events: Follower) -> Result<Explana
 /// How a run goes on that has no end, or none that is final.
 fn goes_on(summary: &Summary, cause: &Cause) -> Option<String> {
     let run_id = &summary.run_id;
+    if summary.session_id.is_some() && summary.writer_pid.is_none() && summary.state.may_go_on() {
+        let agent = summary.skill.as_deref().unwrap_or_default();
+        return Some(format!(
+            "skillrun agent launch {agent} --prior-session {run_id} takes it up again"
+        ));
+    }
     match (cause, summary.state) {
         (Cause::Unfinished, RunState::Running) => Some(match summary.writer_pid {
             Some(pid) => format!(
@@ -295,7 +315,8 @@ impl Gathered {
             Some(OutcomeCode::HostCallLimit | OutcomeCode::MemoryLimit | OutcomeCode::Busy) => {
                 Cause::Bound
             }
-            Some(OutcomeCode::Cancelled | OutcomeCode::Interrupted) => Cause::Stopped,
+            Some(OutcomeCode::Cancelled) => Cause::Cancelled,
+            Some(OutcomeCode::Interrupted) => Cause::Stopped,
             Some(OutcomeCode::Diverged | OutcomeCode::AmbiguousCall) => Cause::Record,
             Some(_) => Cause::Host,
             None if matches!(state, RunState::Ended(_)) => Cause::Done,

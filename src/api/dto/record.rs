@@ -65,7 +65,9 @@ enum CauseKind {
     Guest,
     /// The skill was not found, or could not be loaded.
     Load,
-    /// Somebody stopped it, or its process is gone.
+    /// Somebody cancelled it, or stopped the execution that it is.
+    Cancelled,
+    /// Its process ended before it did.
     Stopped,
     /// It waits for people.
     Waiting,
@@ -88,6 +90,7 @@ impl From<&Cause> for CauseKind {
             Cause::Bound => Self::Bound,
             Cause::Guest => Self::Guest,
             Cause::Load => Self::Load,
+            Cause::Cancelled => Self::Cancelled,
             Cause::Stopped => Self::Stopped,
             Cause::Waiting => Self::Waiting,
             Cause::Record => Self::Record,
@@ -107,11 +110,15 @@ struct Setting {
     key: String,
     /// What to set it to; in a list of capabilities, what to add.
     value: String,
+    /// The same in words.
+    #[schema(example = "add \"approval\" to capabilities.grant")]
+    change: String,
 }
 
 impl From<ledger::Setting> for Setting {
     fn from(setting: ledger::Setting) -> Self {
         Self {
+            change: setting.to_string(),
             place: setting.place,
             key: setting.key,
             value: setting.value,

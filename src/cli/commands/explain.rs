@@ -1,11 +1,10 @@
 //! `skillrun runs explain`.
 
-use crate::capability::Capability;
 use crate::cli::display::shown;
 use crate::cli::exit::Exit;
 use crate::cli::printer::Printer;
 use crate::id::RunId;
-use crate::ledger::{Cause, Setting, Store};
+use crate::ledger::{Cause, Store};
 use crate::outcome::OutcomeCode;
 
 pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow::Result<Exit> {
@@ -35,7 +34,11 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
         shown(&explanation.cause.to_string())
     ))?;
     for setting in &explanation.settings {
-        printer.line(&format!("change   {}: {}", setting.place, change(setting)))?;
+        printer.line(&format!(
+            "change   {}: {}",
+            setting.place,
+            shown(&setting.to_string())
+        ))?;
     }
     if let Some(hint) = &explanation.hint {
         printer.line(&format!("hint     {}", shown(hint)))?;
@@ -47,14 +50,4 @@ pub(crate) fn explain(run_id: &RunId, store: &Store, printer: Printer) -> anyhow
         ))?;
     }
     Ok(Exit::Ok)
-}
-
-/// A change that leaves what else is there as it is.
-fn change(setting: &Setting) -> String {
-    let (key, value) = (shown(&setting.key), shown(&setting.value));
-    if setting.value.parse::<Capability>().is_ok() {
-        format!("add \"{value}\" to {key}")
-    } else {
-        format!("set {key} to {value}")
-    }
 }

@@ -12,16 +12,14 @@ export function createHub(api, fail) {
   const tell = (name, ...values) => {
     for (const listener of listeners) listener[name]?.(...values);
   };
-  let wasLive = false;
   api.stream(`/api/agent/runs/events?types=${TYPES.join(',')}`, {
     types: TYPES,
     on: (type, event) => tell('on', type, event),
     reset: () => tell('missed'),
     lagged: () => tell('missed'),
     live(now) {
-      // What was recorded while nobody listened is only known to be missed when there is no id to go on from.
-      if (now && !wasLive) tell('missed');
-      wasLive ||= now;
+      // A daemon that was started anew closes what was cut off before anybody can listen.
+      if (now && !isLive) tell('missed');
       isLive = now;
       tell('live', now);
     },

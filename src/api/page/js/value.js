@@ -35,9 +35,10 @@ function large(label, { blob, bytes, preview }, load) {
       pressed.disabled = false;
     }
   } }, name);
-  const whole = button('Show the whole', async (response) => {
+  const whole = button('Fetch the whole', async (response) => {
     fill(shown, text(await response.text(), { label }));
-    fill(said, 'The whole, as it is stored.');
+    fill(said, 'It was fetched whole, as it is stored.');
+    whole.remove();
   });
   const kept = button('Download', async (response) => {
     const url = URL.createObjectURL(await response.blob());
@@ -79,7 +80,11 @@ export function ask({ title, body, yes, isDanger = false }) {
         h('button', { type: 'submit', class: isDanger ? 'danger' : 'primary' }, yes),
         h('button', { type: 'button', onclick: () => dialog.close() }, 'Do nothing')));
     const dialog = h('dialog', { 'aria-labelledby': 'ask-title' }, form);
+    // Elsewhere it would be about something that is not in sight any more.
+    const leave = () => dialog.close();
+    window.addEventListener('hashchange', leave);
     dialog.addEventListener('close', () => {
+      window.removeEventListener('hashchange', leave);
       dialog.remove();
       before?.focus?.();
       resolve(data);

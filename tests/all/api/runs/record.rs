@@ -103,6 +103,13 @@ fn a_run_is_explained() {
         assert_eq!(members.remove("decided"), Some(json!(decided)));
         assert_eq!(members["cause"], cause);
         members.insert("cause".to_owned(), told["cause"].clone());
+        for setting in members["settings"].as_array_mut().unwrap() {
+            let change = setting.as_object_mut().unwrap().remove("change").unwrap();
+            assert_eq!(
+                change,
+                "set skills.probe.limits.wall_time_ms to a larger value"
+            );
+        }
         assert_eq!(explanation, told);
     }
     let waits = daemon.get(&format!("{RUNS}/{live}/explain")).json();

@@ -85,7 +85,9 @@ export default {
         h('div', { class: 'field' }, h('label', { for: 'f-status' }, 'Status'), status),
         h('div', { class: 'field' }, h('label', { for: 'f-skill' }, 'Skill'), skill, skills),
         h('div', { class: 'field' }, h('label', { for: 'f-since' }, 'Started'), since),
-        h('div', { class: 'field grow' }, h('label', { for: 'f-q' }, 'Search'), q), parent);
+        h('div', { class: 'field grow' }, h('label', { for: 'f-q' }, 'Search'), q), parent,
+        // Without one, Enter in a field does nothing.
+        h('button', { type: 'submit', hidden: true }));
       function read() {
         return { status: status.value, skill: skill.value.trim(), since: since.value, parent: filters.parent, q: q.value.trim() };
       }
@@ -296,7 +298,7 @@ export default {
       }
     }
 
-    const unsubscribe = app.hub.subscribe({ on: heard, missed: top });
+    const unsubscribe = app.hub.subscribe({ on: heard, missed: reload });
     const forget = app.pending.subscribe(({ approvals }) => {
       waiting = new Set(approvals.map(({ run_id: id }) => id));
       soon();
