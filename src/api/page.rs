@@ -41,6 +41,7 @@ files![
     "app.css",
     "index.html",
     "js/answer.js",
+    "js/answers.js",
     "js/api.js",
     "js/chart.js",
     "js/chat.js",

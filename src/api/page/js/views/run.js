@@ -1,6 +1,6 @@
 // One run: what happened when, and everything that is known of it.
 
-import { answerCard } from '../answer.js';
+import { createAnswers } from '../answers.js';
 import { createRecord } from '../record.js';
 import { createRows } from '../rows.js';
 import { outcomeCard, runCards, spanCard } from '../sides.js';
@@ -45,10 +45,11 @@ export default {
     const folded = new Set();
     const record = createRecord(path, app, touch);
     const children = new Map();
-    const answers = new Map();
+    let waitingCount = 0;
 
     const head = h('div', { class: 'run-head' });
     const asks = h('div', { class: 'answers' });
+    const answers = createAnswers(asks, app, { wanted: (approval) => approval.run_id === id || children.has(approval.run_id), hasRun: (approval) => approval.run_id !== id });
     const side = h('aside', { class: 'side', 'aria-label': 'About the run' });
     const detail = h('div', { class: 'detail' });
     const about = h('div');
@@ -256,7 +257,7 @@ export default {
     function header() {
       const started = line.started?.payload;
       const end = line.completed?.payload;
-      const status = row?.corruption ? 'corrupt' : answers.size ? 'waiting' : end?.status ?? row?.status ?? 'running';
+      const status = row?.corruption ? 'corrupt' : waitingCount ? 'waiting' : end?.status ?? row?.status ?? 'running';
       if (row && (end || isOver)) record.ended(`${line.completed?.seq}/${line.attempts.length}/${isOver}`, { isWell: end?.status === 'ok', events: row.head.seq });
       const version = [status, started?.skill, end?.code, isOver, record.explanation?.decided].join();
       if (version === headVersion) return;
@@ -363,20 +364,7 @@ export default {
     }
 
     const forget = app.pending.subscribe(({ approvals }) => {
-      const mine = approvals.filter((approval) => approval.run_id === id || children.has(approval.run_id));
-      for (const approval of mine) {
-        if (answers.has(approval.approval_id + approval.run_id)) continue;
-        const card = answerCard(approval, app, { answered: () => app.pending.refresh(), hasRun: approval.run_id !== id });
-        answers.set(approval.approval_id + approval.run_id, card);
-        asks.append(card.element);
-      }
-      const there = new Set(mine.map((approval) => approval.approval_id + approval.run_id));
-      for (const [key, card] of answers) {
-        if (there.has(key)) continue;
-        card.close();
-        card.element.remove();
-        answers.delete(key);
-      }
+      waitingCount = answers.show(approvals);
       touch();
     });
 
@@ -386,7 +374,7 @@ export default {
       clearInterval(drawing);
       close();
       forget();
-      for (const card of answers.values()) card.close();
+      answers.close();
       for (const child of children.values()) clearTimeout(child.timer);
       rows.clear();
     }
