@@ -93,7 +93,7 @@ export function cutAt(whole, at) {
  * which are laid out where they are in sight; between any others a block would break a line.
  */
 export function stretchesOf(whole, from) {
-  const all = Math.min(whole.length, ALL_CHARS_MAX);
+  const all = cutAt(whole, Math.min(whole.length, ALL_CHARS_MAX));
   const stretches = [];
   let at = from;
   let charsLeft = MORE_CHARS;
