@@ -58,6 +58,8 @@ files![
     "js/permission.js",
     "js/record.js",
     "js/rows.js",
+    "js/run_filters.js",
+    "js/run_list.js",
     "js/schema_form.js",
     "js/schema_json.js",
     "js/sides.js",

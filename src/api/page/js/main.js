@@ -119,6 +119,7 @@ function show() {
     return;
   }
   const isFirst = shown.key === null;
+  params.cameFrom = shown.key;
   leave();
   fill(main);
   main.className = `view ${section.path}${params.id ? ' one' : ''}`;

@@ -40,6 +40,8 @@ export class Chromium {
   #asked = new Map();
   #heard = new Map();
   #next = 1;
+  /** What the policy refused in documents that are gone. */
+  #violations = [];
 
   constructor(child, profile) {
     this.child = child;
@@ -109,6 +111,7 @@ export class Chromium {
 
   /** Goes to an address, and waits until what it shows is there. */
   async open(url) {
+    this.#violations.push(...await this.eval('globalThis.violations?.splice(0) ?? []'));
     const loaded = new Promise((resolve) => { this.on('Page.loadEventFired', resolve); });
     const { errorText } = await this.call('Page.navigate', { url });
     assert(errorText === undefined, `${url}: ${errorText}`);
@@ -117,6 +120,7 @@ export class Chromium {
   }
 
   async reload() {
+    this.#violations.push(...await this.eval('violations.splice(0)'));
     const loaded = new Promise((resolve) => { this.on('Page.loadEventFired', resolve); });
     await this.call('Page.reload');
     await loaded;
@@ -163,20 +167,28 @@ export class Chromium {
     return this.until(`document.querySelector('main').innerText.includes(${JSON.stringify(text)})`, `the text ${JSON.stringify(text)}`);
   }
 
-  /** Clicks, by mouse, what a selector and, if given, its whole text name. */
-  async click(selector, text) {
+  /** The place of what a selector and, if given, its whole text name, in sight. */
+  async placeOf(selector, text) {
     const find = `[...document.querySelectorAll(${JSON.stringify(selector)})].find((one) =>
-      one.checkVisibility() && !one.disabled && ${text === undefined ? 'true' : `one.innerText.trim() === ${JSON.stringify(text)}`})`;
+      one.checkVisibility() && !one.disabled && one.ariaDisabled !== 'true' && ${text === undefined ? 'true' : `one.innerText.trim() === ${JSON.stringify(text)}`})`;
     await this.until(find, `${selector} ${text ?? ''}`);
-    const { x, y } = await this.eval(`(() => {
+    return this.eval(`(() => {
       const found = ${find};
       found.scrollIntoView({ block: 'center', behavior: 'instant' });
       const { x, y, width, height } = found.getBoundingClientRect();
       return { x: x + width / 2, y: y + height / 2 };
     })()`);
-    for (const type of ['mousePressed', 'mouseReleased']) {
-      await this.call('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
-    }
+  }
+
+  /** Presses the mouse, or lets it go, at a place. */
+  mouse(type, { x, y }) {
+    return this.call('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
+  }
+
+  /** Clicks, by mouse, what a selector and, if given, its whole text name. */
+  async click(selector, text) {
+    const place = await this.placeOf(selector, text);
+    for (const type of ['mousePressed', 'mouseReleased']) await this.mouse(type, place);
   }
 
   /** Types into the field of a label, as a person does. */
@@ -205,9 +217,9 @@ export class Chromium {
     await this.call('Input.dispatchKeyEvent', { type: 'keyUp', key, code, modifiers, windowsVirtualKeyCode });
   }
 
-  /** What the policy of the page refused since the document was opened, and what went wrong in it. */
+  /** What the policy of the page refused, and what went wrong in it. */
   async complaints() {
-    return [...await this.eval('violations'), ...this.errors];
+    return [...this.#violations, ...await this.eval('violations'), ...this.errors];
   }
 
   async close() {

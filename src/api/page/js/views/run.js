@@ -56,7 +56,7 @@ export default {
     const scale = h('div', { class: 'scale', 'aria-hidden': 'true' });
     const sums = h('p', { class: 'dim sums' });
     const rows = createRows({
-      label: 'What happened', rowPx: ROW_PX, role: 'tree', hold: 'end',
+      label: 'What happened', rowPx: ROW_PX, hold: 'end',
       key: (item) => item.key, make, open: (item) => select(item), fold: (item, isOpen) => fold(item, isOpen),
     });
     const points = h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: true, onchange: (event) => { hasPoints = event.target.checked; touch(); } }), 'Log and notes');
