@@ -105,6 +105,7 @@ export function createRunFilters(app) {
       for (const [field, value] of [[skill, filters.skill], [search, filters.q]]) {
         if (field !== document.activeElement && field.value !== value) field.value = value;
       }
+      parent.hidden = !filters.parent;
       fill(parent, filters.parent
         ? h('button', { type: 'button', onclick: () => app.go(fragmentOf({ ...filters, parent: '' }), { replace: true }) }, `Children of ${format.short(filters.parent)} ✕`)
         : null);

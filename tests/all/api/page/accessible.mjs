@@ -21,7 +21,7 @@ const VIEWS = [
 const complaints = [];
 
 await scenario(async (page) => {
-  for (const [width, scheme] of [[1280, 'light'], [360, 'dark']]) {
+  for (const [width, scheme] of [[1280, 'light'], [360, 'dark'], [360, 'light'], [1280, 'dark']]) {
     await page.call('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: false });
     await page.call('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
     for (const [view, text] of VIEWS) {
@@ -33,6 +33,16 @@ await scenario(async (page) => {
       if (overflow > 0) complaints.push([where, `${overflow} pixels stick out`]);
     }
   }
+  // The dialog of the line that is on every page, and a failure.
+  await page.click('#tray button', 'Answer');
+  await page.until(`document.querySelector('dialog[open] .answer') !== null`);
+  for (const complaint of await inaccessible(page, axe)) complaints.push(['the dialog of questions', ...complaint]);
+  await page.click('dialog button', 'Close');
+  await page.open(`${base}/#/runs?since=never`);
+  await page.sees('Not all can be read');
+  for (const complaint of await inaccessible(page, axe)) complaints.push(['a failure', ...complaint]);
+  await page.open(`${base}/#/health`);
+  await page.sees('How runs ended');
   assert(complaints.length === 0, JSON.stringify(complaints, null, 1));
   // Of what is counted there are lines.
   await page.until(`document.querySelectorAll('.chart polyline').length > 3`);

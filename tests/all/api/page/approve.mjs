@@ -30,6 +30,57 @@ async function toApprovals(page) {
   await page.until(`document.querySelector('h1')?.textContent === 'Approvals'`);
 }
 
+const DIALOG = `document.querySelector('dialog[open]')?.innerText`;
+
+/** On another page: the line, its dialog, somebody who is first, and a rejection. */
+async function inTheTray(page) {
+  const third = await ask('ask Send 5 letters?');
+  await page.click('nav a[data-path=health]');
+  await page.until(`document.getElementById('tray').innerText.includes('Send 5 letters?')`);
+  await page.eval(`document.querySelector('.tray button').focus()`);
+  await ask('ask Send 6 letters?');
+  await page.until(`document.getElementById('tray').innerText.includes('and another one')`);
+  assert(await page.eval(`document.activeElement === document.querySelector('.tray button')`), 'the button lost the focus');
+  await page.press('Enter');
+  await page.until(`${DIALOG}?.includes('Send 6 letters?')`);
+  const card = (prompt, selector) => `[...document.querySelectorAll('dialog .answer')].find((one) => one.innerText.includes('${prompt}')).querySelector('${selector}')`;
+  await page.eval(`${card('Send 5 letters?', 'textarea')}.focus()`);
+  await page.call('Input.insertText', { text: 'I think so' });
+  await ask(`answer ${third}`);
+  await page.until(`${DIALOG}?.includes('Somebody was first: it was rejected over HTTP.')`, 'who was first');
+  await page.until(`${DIALOG}.includes('there is no paper')`, 'why');
+  await page.eval(`${card('Send 6 letters?', 'button.danger')}.focus()`);
+  await page.press('Enter');
+  await page.until(`${DIALOG}.includes('Rejected; it is on record.')`, 'the rejection');
+  await page.until(`document.getElementById('tray').hidden`);
+  assert(await page.eval(`${DIALOG}.includes('Rejected; it is on record.')`), 'the outcome vanished');
+  assert(await page.eval(`document.activeElement === ${card('Send 6 letters?', 'button.danger')}`), 'the focus was lost');
+  await page.click('dialog button', 'Close');
+  await page.until(`document.activeElement.id === 'main'`);
+}
+
+/** On the page of a run: somebody was first when the answer comes to the daemon. */
+async function onTheRun(page) {
+  const run = await ask('ask Send 7 letters?');
+  await page.open(`${base}/#/runs/${run}`);
+  await page.sees('Send 7 letters?');
+  await page.eval(`{
+    const real = window.fetch;
+    window.fetch = async (path, options) => {
+      if (String(path).endsWith('/approve')) {
+        window.fetch = real;
+        await real(path, { ...options, body: JSON.stringify({ decision: 'reject', reason: 'no stamps' }) });
+      }
+      return real(path, options);
+    };
+  }`);
+  await page.click('button', 'Approve');
+  await page.sees('Somebody was first: it was rejected on a page.');
+  await page.sees('no stamps');
+  await page.until(`document.getElementById('pending').hidden`);
+  await page.sees('Somebody was first: it was rejected on a page.');
+}
+
 await scenario(async (page) => {
   const go = await start(page, 'Send 3 letters?', '{"letters": 3}');
   // The same input as JSON, and back.
@@ -68,4 +119,7 @@ await scenario(async (page) => {
   await page.sees('there is no paper');
   await page.sees('Somebody was first');
   assert(await page.eval(`[...document.querySelectorAll('.answer .actions button')].every((one) => one.ariaDisabled === 'true')`), 'it can still be answered');
+
+  await inTheTray(page);
+  await onTheRun(page);
 });

@@ -2,10 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { learn, now as daemonNow } from '../../../../src/api/page/js/clock.js';
-import { ago } from '../../../../src/api/page/js/format.js';
+import { cutAt, stretchesOf, visible } from '../../../../src/api/page/js/dom.js';
+import { ago, duration } from '../../../../src/api/page/js/format.js';
 import { buckets, parseMetrics, quantile, rise, sum } from '../../../../src/api/page/js/metrics.js';
+import { siblingsOf } from '../../../../src/api/page/js/rows.js';
+import { filtersOf, fits, fragmentOf, isFound } from '../../../../src/api/page/js/run_filters.js';
 import { schemaForm } from '../../../../src/api/page/js/schema_form.js';
-import { fits, kindOf, resolve } from '../../../../src/api/page/js/schema_json.js';
+import { fits as fitsSchema, kindOf, resolve } from '../../../../src/api/page/js/schema_json.js';
 
 const date = (aheadMs) => learn(new Response('', { headers: { Date: new Date(Date.now() + aheadMs).toUTCString() } }));
 const aheadMs = () => daemonNow() - Date.now();
@@ -19,6 +22,46 @@ learn(new Response(''));
 assert.ok(aheadMs() > 3_000_000);
 date(0);
 assert.ok(Math.abs(aheadMs()) < 2_000);
+
+assert.deepEqual([86_400e6, 90_000e6, 120e6, 61e6, 0].map(duration), ['1 d', '1 d 1 h', '2 min', '1 min 1 s', '0 µs']);
+
+// What cannot be seen is an escape, and no text looks like it that has none.
+const looks = ['\u202e', '\\u{202e}', '\\\u202e', '\\\\u{202e}', '\\n'].map(visible);
+assert.deepEqual(looks, ['\\u{202e}', '\\\\u{202e}', '\\\\\\u{202e}', '\\\\\\\\u{202e}', '\\n']);
+assert.equal(new Set(looks).size, looks.length);
+// Nothing comes apart that is one character, as far as that has an end.
+assert.equal(cutAt('😀😀', 3), 2);
+assert.equal(cutAt('e\u0301e\u0301', 3), 2);
+assert.equal(cutAt('abc', 2), 2);
+assert.equal(cutAt(`a${'\u0301'.repeat(1_000)}`, 500), 500);
+// A long text is appended whole, as blocks only where these end with their lines.
+for (const long of ['x'.repeat(300_000), '\n'.repeat(30_000), `${'a'.repeat(9_000)}\n${'b\n'.repeat(30_000)}c`, '😀'.repeat(100_000)]) {
+  let shown = '';
+  for (let next = stretchesOf(long, 0); next.length > 0; next = stretchesOf(long, shown.length)) {
+    for (const { start, end, isLines } of next) {
+      assert.equal(start, shown.length);
+      assert.ok(!isLines || (start === 0 || long[start - 1] === '\n') && (end === long.length || long[end - 1] === '\n'));
+      assert.ok(long.slice(start, end).isWellFormed());
+      shown += long.slice(start, end);
+    }
+  }
+  assert.ok(shown === long);
+}
+const endless = 'y'.repeat(3_000_000);
+let reached = 0;
+for (let next = stretchesOf(endless, 0); next.length > 0; next = stretchesOf(endless, reached)) reached = next.at(-1).end;
+assert.equal(reached, 2_000_000);
+
+// Of each row it is known which one it is of how many that are below the same one.
+const depths = [0, 1, 2, 1, 0, 1].map((depth) => ({ depth }));
+assert.deepEqual(siblingsOf(depths).map(({ place, family }) => `${place}/${family.count}`), ['1/2', '1/2', '1/1', '2/2', '2/2', '1/1']);
+
+const filters = filtersOf(new URLSearchParams('status=ok&skill=a&since=1h&q=Boom'));
+assert.equal(fragmentOf(filters), '#/runs?status=ok&skill=a&since=1h&q=Boom');
+const row = { run_id: 'run_1', status: 'ok', skill: 'a.b', started_at: new Date(daemonNow() - 60_000).toISOString(), error: 'a boom' };
+assert.ok(fits(row, filters) && isFound(row, filters));
+assert.ok(!fits({ ...row, status: 'error' }, filters) && !fits({ ...row, skill: 'ab' }, filters));
+assert.ok(!fits({ ...row, started_at: '2026-01-01T00:00:00Z' }, filters) && !isFound({ ...row, error: null }, filters));
 
 const TEXT = `# HELP skillrun_runs_ended_total Ends
 # TYPE skillrun_runs_ended_total counter
@@ -73,9 +116,9 @@ assert.equal(kindOf({ enum: ['a', 1, null] }), 'json');
 assert.equal(kindOf({ enum: ['a', 1] }), 'enum');
 assert.equal(kindOf({ type: 'object' }), 'json');
 assert.equal(kindOf({ type: 'object', properties: {} }), 'object');
-assert.ok(!fits('integer', {}, JSON.rawJSON('18446744073709551615')));
-assert.ok(!fits('object', {}, JSON.rawJSON('1')) && !fits('object', {}, [1]) && fits('object', {}, { a: 1 }));
-assert.ok(!fits('enum', { enum: ['a'] }, 'b') && fits('boolean', {}, true) && fits('string', {}, undefined));
+assert.ok(!fitsSchema('integer', {}, JSON.rawJSON('18446744073709551615')));
+assert.ok(!fitsSchema('object', {}, JSON.rawJSON('1')) && !fitsSchema('object', {}, [1]) && fitsSchema('object', {}, { a: 1 }));
+assert.ok(!fitsSchema('enum', { enum: ['a'] }, 'b') && fitsSchema('boolean', {}, true) && fitsSchema('string', {}, undefined));
 
 /** As much of an element as a form needs that nobody looks at. */
 class Element {

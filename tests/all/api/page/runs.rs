@@ -17,6 +17,7 @@ fn a_run_is_started_by_form_watched_and_approved() {
         let (what, run_id) = asked.split_once(' ').unwrap();
         let path = format!("/api/agent/runs/{run_id}/approve");
         match what {
+            "ask" => return started(&daemon, "/api/agent/runs", &question(run_id)),
             // Somebody else is first.
             "answer" => {
                 let decision = json!({ "decision": "reject", "reason": "there is no paper" });
@@ -28,7 +29,8 @@ fn a_run_is_started_by_form_watched_and_approved() {
         String::new()
     });
     let runs = daemon.get("/api/agent/runs").json();
-    let approved = runs["runs"][1]["run_id"].as_str().unwrap();
+    let approved = runs["runs"].as_array().unwrap().last().unwrap();
+    let approved = approved["run_id"].as_str().unwrap();
     let answers = home.events_of(approved, "approval_response");
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!(answers[0]["payload"]["approved"], true);
@@ -39,6 +41,54 @@ fn a_run_is_started_by_form_watched_and_approved() {
         json!({ "call": "ask", "prompt": "Send 3 letters?", "payload": "{\"letters\": 3}" });
     let input = json!({ "verb": "calls", "calls": [question] });
     assert_eq!(started["input"], input, "{started}");
+}
+
+/// A run of `probe` that asks a person.
+fn question(prompt: &str) -> Value {
+    let call = json!({ "call": "ask", "prompt": prompt, "payload": "{}" });
+    json!({ "skill_name": "probe", "input": { "verb": "calls", "calls": [call] } })
+}
+
+fn started(client: &Client, path: &str, body: &Value) -> String {
+    let answer = client.post(path, body).json();
+    answer["run_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_list_is_a_tree_filtered_and_live() {
+    let home = home();
+    home.configure("[capabilities]\ngrant = [\"approval\", \"skill:greet\"]\n[runs]\non_restart = \"interrupt\"\n");
+    home.write_manifest(
+        "probe",
+        "[capabilities]\nrequest = [\"approval\", \"skill:greet\"]\n",
+    );
+    let reserved = Reserved::new();
+    let listen = reserved.address.to_string();
+    let serve = ["serve", "--listen", &listen];
+    let mut daemon = Some(Daemon::of(&home, &mut home.command(&serve)));
+    let client = Client::new(reserved.address);
+    let greet = json!({ "call": "skill", "skill": "greet", "input": "{\"name\":\"Ada\"}" });
+    let calls = json!({ "skill_name": "probe", "input": { "verb": "calls", "calls": [greet] } });
+    let parent = started(&client, "/api/agent/runs?wait=true", &calls);
+    let trap = json!({ "skill_name": "probe", "input": { "verb": "trap" } });
+    let failed = started(&client, "/api/agent/runs?wait=true", &trap);
+    let below = client.get(&format!("/api/agent/runs?parent={parent}")).json();
+    let child = below["runs"][0]["run_id"].as_str().unwrap();
+    Script::start("list.mjs", &client, &[&parent, child, &failed]).run(|asked| {
+        match asked.split_once(' ').unwrap_or((asked, "")) {
+            ("begin", _) => return started(&client, "/api/agent/runs", &question("Go on?")),
+            ("answer", run_id) => {
+                let path = format!("/api/agent/runs/{run_id}/approve");
+                let answer = client.post(&path, &json!({ "decision": "approve" }));
+                assert_eq!(answer.status, 200, "{answer:?}");
+            }
+            ("stop", _) => daemon = None,
+            ("start", _) => daemon = Some(Daemon::of(&home, &mut home.command(&serve))),
+            other => panic!("{other:?}"),
+        }
+        String::new()
+    });
+    drop(daemon);
 }
 
 #[test]
@@ -112,5 +162,11 @@ fn very_many_runs_are_listed_page_by_page() {
     let oldest = multiply(&home, document["run_id"].as_str().unwrap());
     let daemon = Daemon::start(&home);
     let count = MANY.to_string();
-    Script::start("many.mjs", &daemon, &[&count, &oldest]).run_alone();
+    let mut daemon = Some(daemon);
+    let client = Client::new(daemon.as_ref().unwrap().address);
+    Script::start("many.mjs", &client, &[&count, &oldest]).run(|asked| {
+        assert_eq!(asked, "stop");
+        daemon = None;
+        String::new()
+    });
 }

@@ -47,7 +47,8 @@ fn the_token_is_asked_for_once_and_is_in_no_address() {
     let config = fs::read_to_string(home.path().join("config.toml")).unwrap();
     home.configure(&format!("{config}[serve]\ntoken_file = \"token\"\n"));
     let daemon = Daemon::start(&home);
-    Script::start("token.mjs", &daemon, &[TOKEN]).run_alone();
+    let axe = toolchain(AXE);
+    Script::start("token.mjs", &daemon, &[TOKEN, axe.to_str().unwrap()]).run_alone();
     assert!(!daemon.log().contains(TOKEN));
 }
 

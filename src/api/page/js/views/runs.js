@@ -108,6 +108,7 @@ function createFoot(list) {
       const next = list.isLoading ? ', reading …' : list.isFull ? `, no more than ${format.count(RUNS_MAX)} are shown`
         : list.isMore && !list.error ? ', more when you scroll' : '';
       const said = rows > 0 ? `${found}${among}` : emptyWords(list, filters);
+      words.className = rows > 0 ? '' : 'empty';
       set(words, rows > 0 ? `${said}${next}` : said);
       set(failure, list.error ? `Not all can be read: ${line(list.error.message, WHY_TITLE_CHARS_MAX)}.` : '');
       again.hidden = !list.error;
