@@ -44,6 +44,7 @@ files![
     "js/api.js",
     "js/chart.js",
     "js/chat.js",
+    "js/clock.js",
     "js/dom.js",
     "js/format.js",
     "js/hub.js",

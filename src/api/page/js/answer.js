@@ -1,5 +1,6 @@
 // A question of a run, and the way to answer it.
 
+import { now } from './clock.js';
 import { fill, h, text } from './dom.js';
 import * as format from './format.js';
 import { facts, value } from './value.js';
@@ -12,7 +13,7 @@ let count = 0;
 function timeLeft(approval) {
   const asked = format.millis(approval.asked_at);
   if (asked === null) return null;
-  return asked + approval.timeout_ms - Date.now();
+  return asked + approval.timeout_ms - now();
 }
 
 function decided(decision) {

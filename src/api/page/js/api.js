@@ -1,5 +1,7 @@
 // The one way from the page to the daemon: requests, problem documents as errors, and streams.
 
+import { learn } from './clock.js';
+
 const TOKEN_KEY = 'skillrun.token';
 /** Milliseconds before a lost stream is asked for again; doubled each time up to the second. Protects the daemon. */
 const RETRY_MS = 1_000;
@@ -70,6 +72,7 @@ export function createApi({ askToken }) {
         if (error.name === 'AbortError') throw error;
         throw new ApiError(0, { code: 'unreachable', detail: 'the daemon does not answer' });
       }
+      learn(response);
       if (response.status === 401 && await tokenAgain(used)) continue;
       if (response.ok) return response;
       throw new ApiError(response.status, await problemOf(response));

@@ -1,4 +1,6 @@
-// Values as people read them. All functions are pure, and take `null` and `undefined` for "not known".
+// Values as people read them. All functions take `null` and `undefined` for "not known".
+
+import { now } from './clock.js';
 
 const UNKNOWN = '–';
 
@@ -68,10 +70,10 @@ export function time(text) {
 }
 
 /** How long ago that was, roughly. */
-export function ago(text, now = Date.now()) {
+export function ago(text) {
   const at = millis(text);
   if (at === null) return UNKNOWN;
-  const seconds = Math.max(0, Math.round((now - at) / 1_000));
+  const seconds = Math.max(0, Math.round((now() - at) / 1_000));
   if (seconds < 60) return `${seconds} s ago`;
   if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ago`;

@@ -1,9 +1,24 @@
 // What the page works out without a browser: figures, quantiles, and what a JSON Schema asks for.
 
 import assert from 'node:assert/strict';
+import { learn, now as daemonNow } from '../../../../src/api/page/js/clock.js';
+import { ago } from '../../../../src/api/page/js/format.js';
 import { buckets, parseMetrics, quantile, rise, sum } from '../../../../src/api/page/js/metrics.js';
 import { schemaForm } from '../../../../src/api/page/js/schema_form.js';
 import { fits, kindOf, resolve } from '../../../../src/api/page/js/schema_json.js';
+
+const date = (aheadMs) => learn(new Response('', { headers: { Date: new Date(Date.now() + aheadMs).toUTCString() } }));
+const aheadMs = () => daemonNow() - Date.now();
+date(1_500);
+assert.equal(aheadMs(), 0);
+// The daemon's clock is an hour ahead, and what it records now is no hour to come.
+date(3_600_000);
+assert.ok(Math.abs(aheadMs() - 3_600_000) < 2_000);
+assert.match(ago(new Date(Date.now() + 3_540_000).toISOString()), /^(1 min|5\d s) ago$/);
+learn(new Response(''));
+assert.ok(aheadMs() > 3_000_000);
+date(0);
+assert.ok(Math.abs(aheadMs()) < 2_000);
 
 const TEXT = `# HELP skillrun_runs_ended_total Ends
 # TYPE skillrun_runs_ended_total counter

@@ -1,5 +1,6 @@
 // The list of runs: live, filtered by the address, with the runs that runs asked for below them.
 
+import { now } from '../clock.js';
 import { createRows } from '../rows.js';
 
 const STATUSES = ['running', 'ok', 'error', 'cancelled', 'suspended', 'interrupted', 'corrupt'];
@@ -194,7 +195,7 @@ export default {
     function elapsed(run) {
       const from = format.micros(run.started_at);
       if (from === null) return format.duration(null);
-      const to = format.micros(run.ended_at) ?? (run.status === 'running' ? Date.now() * 1_000 : null);
+      const to = format.micros(run.ended_at) ?? (run.status === 'running' ? now() * 1_000 : null);
       return format.duration(to === null ? null : Math.max(0, to - from));
     }
 
