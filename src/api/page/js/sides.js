@@ -53,15 +53,24 @@ export function spanCard(item, app, { isOwn, close, zoom, resume }) {
       ['Code', call.code],
       ['In the run', isOwn ? null : h('a', { href: `#/runs/${item.line.runId}` }, format.short(item.line.runId))],
       ['Run', span.childRunId ? h('a', { href: `#/runs/${span.childRunId}` }, format.short(span.childRunId)) : null],
-      ['Its newest line', result.child_head ? [result.child_head.seq, h('code', { class: 'dim' }, ` ${result.child_head.sha256}`)] : null],
-      ['Lines', [span.call, span.result].filter(Boolean).map(({ seq, sha256 }) => h('div', null, seq, sha256 ? h('code', { class: 'dim' }, ` ${sha256}`) : null))],
     ]),
     call.hint ? h('div', { class: 'note' }, call.hint) : null,
     failure(result.error) ? h('div', { class: 'note bad' }, h('strong', null, 'Error'), text(failure(result.error), { label: 'Error' })) : null,
     payloads(span, call, result, (label, shown, options) => value(label, shown, { ...options, load: (digest) => app.api.blob(item.line.runId, digest) })),
     h('div', { class: 'actions' },
       zoom ? h('button', { type: 'button', onclick: zoom }, 'Zoom to it') : null,
-      resume && node ? h('button', { type: 'button', onclick: () => resume(node) }, 'Resume from here') : null));
+      resume && node ? h('button', { type: 'button', onclick: () => resume(node) }, 'Resume from here') : null),
+    onRecord(span, result));
+}
+
+/** The lines of the ledger that say it, by which somebody else can check them. */
+function onRecord(span, result) {
+  const line = ({ seq, sha256 }) => [`line ${seq} `, h('code', { class: 'dim' }, sha256 ?? 'the newest one')];
+  return h('details', null, h('summary', null, 'On record'), facts([
+    ['Begins', span.call ? line(span.call) : null],
+    ['Ends', span.result ? line(span.result) : null],
+    ['Run inside', result.child_head ? line(result.child_head) : null],
+  ]));
 }
 
 /** A moment, to the millisecond, where the reader is. */
