@@ -1,6 +1,6 @@
 // One run: what happened when, and everything that is known of it.
 
-import { answerCard } from '../answer.js';
+import { createAnswers } from '../answers.js';
 import { ChildRuns } from '../child_runs.js';
 import { now } from '../clock.js';
 import { createRecord } from '../record.js';
@@ -42,7 +42,8 @@ class RunView {
   #isDirty = true;
   /** What was opened, as a row of the waterfall. */
   #opened = null;
-  #answers = new Map();
+  /** Questions of it, and of the runs inside it, that wait. */
+  #waiting = 0;
   #closeStream = () => {};
   #versions = { head: '', cards: '', opened: '' };
   #timers = [];
@@ -67,6 +68,10 @@ class RunView {
     });
     this.head = h('div', { class: 'run-head' });
     this.asks = h('div', { class: 'answers' });
+    this.answers = createAnswers(this.asks, app, {
+      wanted: ({ run_id: runId }) => runId === id || this.children.has(runId),
+      hasRun: ({ run_id: runId }) => runId !== id,
+    });
     this.detail = h('div', { class: 'detail' });
     this.about = h('div');
     app.dom.fill(root, this.head, this.asks, h('div', { class: 'columns' },
@@ -89,7 +94,7 @@ class RunView {
     document.removeEventListener('keydown', this.pressed);
     this.#closeStream();
     this.forget();
-    for (const card of this.#answers.values()) card.close();
+    this.answers.close();
     this.children.close();
     this.waterfall.clear();
   }
@@ -231,7 +236,7 @@ class RunView {
     const line = this.#line;
     const started = line.started?.payload;
     const end = line.completed?.payload;
-    const status = this.#row?.corruption ? 'corrupt' : this.#answers.size ? 'waiting' : end?.status ?? this.#row?.status ?? 'running';
+    const status = this.#row?.corruption ? 'corrupt' : this.#waiting > 0 ? 'waiting' : end?.status ?? this.#row?.status ?? 'running';
     if (this.#row && (end || this.#isOver)) {
       this.record.ended(`${line.completed?.seq}/${line.attempts.length}/${this.#isOver}`,
         { isWell: end?.status === 'ok', isQuick: !line.hasLarge, events: this.#row.head.seq });
@@ -280,20 +285,7 @@ class RunView {
   }
 
   #ask(approvals) {
-    const mine = approvals.filter((approval) => approval.run_id === this.#id || this.children.has(approval.run_id));
-    for (const approval of mine) {
-      if (this.#answers.has(approval.approval_id + approval.run_id)) continue;
-      const card = answerCard(approval, this.#app, { answered: () => this.#app.pending.refresh(), hasRun: approval.run_id !== this.#id });
-      this.#answers.set(approval.approval_id + approval.run_id, card);
-      this.asks.append(card.element);
-    }
-    const there = new Set(mine.map((approval) => approval.approval_id + approval.run_id));
-    for (const [key, card] of this.#answers) {
-      if (there.has(key)) continue;
-      card.close();
-      card.element.remove();
-      this.#answers.delete(key);
-    }
+    this.#waiting = this.answers.show(approvals);
     this.touch();
   }
 }
