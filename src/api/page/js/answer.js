@@ -84,17 +84,9 @@ function showTimeLeft(element, approval) {
   return () => clearInterval(ticking);
 }
 
-/** A card with prompt, payload, the time that is left and the answers there are. */
-export function answerCard(approval, app, { hasRun = true } = {}) {
-  count += 1;
-  const id = `answer-${count}`;
-  const path = `/api/agent/runs/${encodeURIComponent(approval.run_id)}`;
-  let state = 'open';
-  let heard = null;
-  const controls = controlsOf(approval, id, answer);
-  const left = h('strong', { class: 'left' });
-  const outcome = h('div', { class: 'outcome', role: 'status' });
-  const element = h('article', { class: 'card answer', 'aria-labelledby': `${id}-title` },
+/** What a card consists of, from top to bottom. */
+function frameOf(approval, id, { hasRun, left, controls, outcome }) {
+  return h('article', { class: 'card answer', 'aria-labelledby': `${id}-title` },
     h('div', { class: 'head' },
       h('h2', { id: `${id}-title` }, 'A run asks'),
       hasRun ? h('a', { href: `#/runs/${approval.run_id}`, class: 'mono' }, format.short(approval.run_id)) : null,
@@ -107,6 +99,29 @@ export function answerCard(approval, app, { hasRun = true } = {}) {
       ['Question', h('code', null, approval.approval_id)],
       ['Binding', h('code', null, approval.binding)],
       ['Asked', format.time(approval.asked_at)]])));
+}
+
+/** Whether nobody carries the run out, so that an answer alone moves nothing. */
+async function isInterrupted(app, path) {
+  try {
+    return (await app.api.get(`${path}?limit=1`)).run.status === 'interrupted';
+  } catch {
+    // The answer stands, whatever becomes of the run.
+    return false;
+  }
+}
+
+/** A card with prompt, payload, the time that is left and the answers there are. */
+export function answerCard(approval, app, { hasRun = true } = {}) {
+  count += 1;
+  const id = `answer-${count}`;
+  const path = `/api/agent/runs/${encodeURIComponent(approval.run_id)}`;
+  let state = 'open';
+  let heard = null;
+  const controls = controlsOf(approval, id, answer);
+  const left = h('strong', { class: 'left' });
+  const outcome = h('div', { class: 'outcome', role: 'status' });
+  const element = frameOf(approval, id, { hasRun, left, controls, outcome });
   const close = showTimeLeft(left, approval);
 
   function become(next, note) {
@@ -130,19 +145,9 @@ export function answerCard(approval, app, { hasRun = true } = {}) {
     const done = h('p', null, decision === 'approve' ? 'Approved; it is on record.' : 'Rejected; it is on record.');
     become('decided', h('div', { class: 'note good' }, done));
     app.pending.refresh();
-    if (await isInterrupted()) {
+    if (await isInterrupted(app, path)) {
       done.after(h('p', null, 'Its run was interrupted, and goes on when it is resumed. ',
         hasRun ? h('a', { href: `#/runs/${approval.run_id}` }, 'Open the run') : null));
-    }
-  }
-
-  /** Whether nobody carries the run out, so that an answer alone moves nothing. */
-  async function isInterrupted() {
-    try {
-      return (await app.api.get(`${path}?limit=1`)).run.status === 'interrupted';
-    } catch {
-      // The answer stands, whatever becomes of the run.
-      return false;
     }
   }
 

@@ -8,6 +8,8 @@ const MARGIN_ROWS = 8;
 const SPACE_PX_MAX = 8_000_000;
 /** What is pressed by itself, also within a row. */
 const PRESSED = 'button, a, input, select, textarea, dialog';
+/** After what of the window a row is pressed no more. */
+const RELEASES = ['pointerup', 'pointercancel', 'blur'];
 
 /**
  * `make(item)` gives the attributes and children of a row, as `{ attributes, children, version }`; those of one version
@@ -56,8 +58,8 @@ class Rows {
     }, this.#space);
     this.#resized.observe(this.element);
     // What is pressed stays what and where it is until it is let go, so that the click reaches it. Scroll bars go on.
-    this.#space.addEventListener('pointerdown', () => { this.#isHeld = true; });
-    for (const type of ['pointerup', 'pointercancel']) window.addEventListener(type, this.#release);
+    this.#space.addEventListener('pointerdown', ({ button }) => { this.#isHeld = button === 0; });
+    for (const type of RELEASES) window.addEventListener(type, this.#release);
   }
 
   #release = () => {
@@ -218,7 +220,7 @@ class Rows {
 
   clear() {
     this.#resized.disconnect();
-    for (const type of ['pointerup', 'pointercancel']) window.removeEventListener(type, this.#release);
+    for (const type of RELEASES) window.removeEventListener(type, this.#release);
     cancelAnimationFrame(this.#frame);
     this.#space.replaceChildren();
   }

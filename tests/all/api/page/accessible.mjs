@@ -40,6 +40,16 @@ await scenario(async (page) => {
   await page.click('dialog button', 'Close');
   await page.open(`${base}/#/runs?since=never`);
   await page.sees('Not all can be read');
+  await page.eval(`{
+    const real = window.fetch;
+    window.fetch = async (path, options) => {
+      if (!String(path).startsWith('/api/approvals')) return real(path, options);
+      window.fetch = real;
+      return new Response('{"detail":"no room","hint":"make some","request_id":"1"}', { status: 507 });
+    };
+  }`);
+  await page.click('nav a[data-path=approvals]');
+  await page.until(`document.getElementById('failed').innerText.includes('make some')`);
   for (const complaint of await inaccessible(page, axe)) complaints.push(['a failure', ...complaint]);
   await page.open(`${base}/#/health`);
   await page.sees('How runs ended');

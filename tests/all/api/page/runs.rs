@@ -72,7 +72,9 @@ fn the_list_is_a_tree_filtered_and_live() {
     let parent = started(&client, "/api/agent/runs?wait=true", &calls);
     let trap = json!({ "skill_name": "probe", "input": { "verb": "trap" } });
     let failed = started(&client, "/api/agent/runs?wait=true", &trap);
-    let below = client.get(&format!("/api/agent/runs?parent={parent}")).json();
+    let below = client
+        .get(&format!("/api/agent/runs?parent={parent}"))
+        .json();
     let child = below["runs"][0]["run_id"].as_str().unwrap();
     Script::start("list.mjs", &client, &[&parent, child, &failed]).run(|asked| {
         match asked.split_once(' ').unwrap_or((asked, "")) {

@@ -206,10 +206,15 @@ class RunsView {
       this.#isNews = false;
       this.#app.say(said);
     }
-    if (this.#back && this.#rows.reveal(this.#back.runId)) {
-      if (this.#back.hasFocus) this.#rows.element.focus({ preventScroll: true });
-      this.#back = null;
-    }
+    if (this.#back) this.#comeBack(this.#back);
+  }
+
+  #comeBack({ runId, hasFocus }) {
+    const isThere = this.#rows.reveal(runId);
+    // A run that is read later, as somebody scrolls, is not jumped to.
+    if (isThere || !this.#list.isLoading) this.#back = null;
+    const isFree = [document.body, document.getElementById('main')].includes(document.activeElement);
+    if (isThere && hasFocus && isFree) this.#rows.element.focus({ preventScroll: true });
   }
 
   #pressed(event) {
