@@ -117,6 +117,7 @@ export function createApi(person) {
       const response = await request(method, path, used, options);
       if (response.status !== 401) token.taken(used);
       else if (await token.other(used)) continue;
+      else throw new ApiError(401, { code: 'unauthorized', detail: 'the daemon wants a token' });
       if (response.ok) return response;
       throw new ApiError(response.status, await problemOf(response));
     }

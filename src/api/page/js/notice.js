@@ -20,7 +20,7 @@ export function createNotice(element, app) {
     shown = next;
     element.hidden = next === null;
     fill(element, next === 'token'
-      ? ['This daemon needs a token. ', h('button', { type: 'button', onclick: () => app.api.askToken() }, 'Give it')]
+      ? ['This daemon needs a token. ', h('button', { type: 'button', onclick: () => app.api.askToken() }, 'Enter it')]
       : next === 'silent' ? 'There is no live connection to the daemon. Trying again …' : null);
   }
 

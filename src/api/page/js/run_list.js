@@ -168,6 +168,8 @@ export class RunList {
 
   #failed(error) {
     this.error = error;
+    // With a token the view is made anew.
+    if (error.status === 401) return;
     this.#retrying = setTimeout(() => this.retry(), this.#retryMs);
     this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX);
   }

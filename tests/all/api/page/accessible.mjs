@@ -39,7 +39,7 @@ await scenario(async (page) => {
   for (const complaint of await inaccessible(page, axe)) complaints.push(['the dialog of questions', ...complaint]);
   await page.click('dialog button', 'Close');
   await page.open(`${base}/#/runs?since=never`);
-  await page.sees('Not all can be read');
+  await page.sees('The runs cannot be read');
   await page.eval(`{
     const real = window.fetch;
     window.fetch = async (path, options) => {

@@ -78,10 +78,10 @@ async function withoutDaemon(page) {
   await ask('stop');
   await page.until(`${NOTICE}.includes('no live connection')`, 'what is said without a daemon');
   await page.open(`${base}/#/runs?status=error`);
-  await page.sees('Not all can be read: the daemon does not answer.');
+  await page.sees('The runs cannot be read: the daemon does not answer.');
   assert(!(await page.eval(`document.querySelector('main').innerText`)).includes('No run'), 'it is said that there is no run');
   await page.click('button', 'Try again');
-  await page.sees('Not all can be read: the daemon does not answer.');
+  await page.sees('The runs cannot be read: the daemon does not answer.');
   await ask('start');
   await page.until(`${IDS}.join() === '${failed}'`, 'the runs of a daemon that is there again');
   await page.until(`${NOTICE} === ''`, 'nothing to say');

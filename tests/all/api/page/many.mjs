@@ -49,7 +49,7 @@ await scenario(async (page) => {
 
   // Of a daemon that is gone not the same is asked time and again.
   await ask('stop');
-  await page.until(`(document.querySelector('[role=tree]').scrollTop = 1e9, document.querySelector('.foot').innerText.includes('Not all can be read'))`, 'that it failed');
+  await page.until(`(document.querySelector('[role=tree]').scrollTop = 1e9, document.querySelector('.foot').innerText.includes('Older runs cannot be read'))`, 'that it failed');
   await page.eval('globalThis.beganAt = performance.now()');
   const before = page.addresses.length;
   await page.until(`performance.now() - beganAt > ${LOOKED_MS}`);

@@ -22,12 +22,12 @@ await scenario(async (page) => {
   await page.until(`document.querySelector('h1')?.textContent === 'Skills'`);
   await page.until(`document.querySelector('main .note.bad') !== null`, 'what was refused');
   await page.click('nav a[data-path=runs]');
-  await page.sees('Not all can be read');
+  await page.sees('The runs cannot be read: the daemon wants a token.');
   assert(!(await page.eval(`document.querySelector('main').innerText`)).includes('No runs yet'), 'it is said that there are none');
   assert(!(await page.eval(DIALOG)), 'asked again');
   assertEqual(await inaccessible(page, axe), [], 'what axe says without a token');
 
-  await page.click('#notice button', 'Give it');
+  await page.click('#notice button', 'Enter it');
   await page.until(DIALOG, 'a dialog that is asked for');
   await page.type('Token', 'not-the-token-at-all');
   await page.click('button', 'Use it');

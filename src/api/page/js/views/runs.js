@@ -110,8 +110,9 @@ function createFoot(list) {
       const said = rows > 0 ? `${found}${among}` : emptyWords(list, filters);
       words.className = rows > 0 ? '' : 'empty';
       set(words, rows > 0 ? `${said}${next}` : said);
-      set(failure, list.error ? `Not all can be read: ${line(list.error.message, WHY_TITLE_CHARS_MAX)}.` : '');
-      again.hidden = !list.error;
+      const unread = rows > 0 ? 'Older runs' : 'The runs';
+      set(failure, list.error ? `${unread} cannot be read: ${line(list.error.message, WHY_TITLE_CHARS_MAX)}.` : '');
+      again.hidden = !list.error || list.error.status === 401;
       older.hidden = !list.isSearchPaused;
       help.hidden = rows === 0;
       return said;
