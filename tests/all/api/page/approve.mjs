@@ -81,6 +81,17 @@ async function onTheRun(page) {
   await page.sees('Somebody was first: it was rejected on a page.');
 }
 
+/** Nobody answers in time, while somebody is just writing. */
+async function tooLate(page) {
+  await page.open(`${base}/#/approvals`);
+  await page.sees('Nothing waits for an answer.');
+  await ask('hurry Send 8 letters?');
+  await page.sees('Send 8 letters?');
+  await page.type('Reason', 'let me see');
+  await page.sees('Nobody answered in time: it was rejected.');
+  assertEqual(await page.eval(`document.activeElement.value`), 'let me see', 'what was typed');
+}
+
 await scenario(async (page) => {
   const go = await start(page, 'Send 3 letters?', '{"letters": 3}');
   // The same input as JSON, and back.
@@ -122,4 +133,5 @@ await scenario(async (page) => {
 
   await inTheTray(page);
   await onTheRun(page);
+  await tooLate(page);
 });

@@ -18,6 +18,11 @@ fn a_run_is_started_by_form_watched_and_approved() {
         let path = format!("/api/agent/runs/{run_id}/approve");
         match what {
             "ask" => return started(&daemon, "/api/agent/runs", &question(run_id)),
+            "hurry" => {
+                let mut question = question(run_id);
+                question["input"]["calls"][0]["timeout_ms"] = json!(HURRY_MS);
+                return started(&daemon, "/api/agent/runs", &question);
+            }
             // Somebody else is first.
             "answer" => {
                 let decision = json!({ "decision": "reject", "reason": "there is no paper" });
@@ -42,6 +47,9 @@ fn a_run_is_started_by_form_watched_and_approved() {
     let input = json!({ "verb": "calls", "calls": [question] });
     assert_eq!(started["input"], input, "{started}");
 }
+
+/// Milliseconds until nobody has to answer any more: somebody has begun to write by then.
+const HURRY_MS: u64 = 6_000;
 
 /// A run of `probe` that asks a person.
 fn question(prompt: &str) -> Value {
