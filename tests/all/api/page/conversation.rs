@@ -1,5 +1,7 @@
 //! Talking with an agent in the page.
 
+use std::fs;
+
 use serde_json::json;
 
 use super::*;
@@ -15,6 +17,47 @@ fn an_agent_is_launched_talked_with_and_stopped() {
     assert_eq!(execution["status"], "stopped", "{shown}");
     assert_eq!(execution["stop_reason"], "it is late", "{shown}");
     assert_eq!(execution["mcp_mode"], "office", "{shown}");
+}
+
+#[test]
+fn a_form_that_is_half_typed_stays_and_nobody_is_called_back() {
+    let home = home();
+    let daemon = Daemon::start(&home);
+    Script::start("executions.mjs", &daemon, &[]).run_alone();
+    let shown = daemon.get("/api/agent/executions").json();
+    let launched = shown["executions"].as_array().unwrap();
+    assert_eq!(launched.len(), 1, "{shown}");
+    assert_eq!(launched[0]["metadata"]["letters"], 3, "{shown}");
+}
+
+/// What the form of `probe` asks for here: something with bounds of each kind.
+const BOUNDED_SCHEMA: &str = r#"{
+    "type": "object",
+    "required": ["verb", "words"],
+    "properties": {
+        "verb": { "type": "string", "minLength": 1, "maxLength": 8 },
+        "size": { "type": "integer", "minimum": 0, "maximum": 18446744073709551615 },
+        "words": { "type": "array", "minItems": 1, "items": { "type": "string", "pattern": "^(a+)+$" } }
+    }
+}"#;
+
+#[test]
+fn a_form_says_what_its_schema_allows_and_holds_to_it() {
+    let home = home();
+    fs::write(home.skill("probe").join("input.json"), BOUNDED_SCHEMA).unwrap();
+    let daemon = Daemon::start(&home);
+    Script::start("form.mjs", &daemon, &[]).run_alone();
+    let shown = daemon.get("/api/agent/runs").json();
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 1, "{shown}");
+}
+
+#[test]
+fn what_conversations_and_forms_need_no_browser_for_is_worked_out_rightly() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = script.join("tests/all/api/page/conversation_pure.mjs");
+    let output = Command::new(toolchain(NODE)).arg(script).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
 
 #[test]
