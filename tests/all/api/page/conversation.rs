@@ -45,6 +45,7 @@ const BOUNDED_SCHEMA: &str = r#"{
 fn a_form_says_what_its_schema_allows_and_holds_to_it() {
     let home = home();
     fs::write(home.skill("probe").join("input.json"), BOUNDED_SCHEMA).unwrap();
+    home.write_manifest("probe", PROBE_MANIFEST);
     let daemon = Daemon::start(&home);
     Script::start("form.mjs", &daemon, &[]).run_alone();
     let shown = daemon.get("/api/agent/runs").json();
