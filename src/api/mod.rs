@@ -30,11 +30,11 @@ mod server;
 mod skills;
 mod stalled;
 mod streams;
+mod turns;
 mod wait;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 pub use problem::ProblemCode;
@@ -43,7 +43,7 @@ pub use router::MCP_ROUTE;
 use self::body::Bodies;
 use self::idempotency::Requests;
 use self::metrics::Metrics;
-use self::problem::Problem;
+use self::turns::Turns;
 use crate::assembly::Skillrun;
 use crate::config::{Serve, Token};
 use crate::trace::{TraceCounter, TraceCounts};
@@ -67,6 +67,10 @@ pub struct ApiOptions {
 
 /// Ledgers that are read from end to end at once. Protects the disk, and the memory where a record is kept.
 const WHOLE_LEDGERS_MAX: usize = 4;
+/// Large values that are opened at once, each of which is read once before it is sent. Protects the disk.
+const BLOBS_MAX: usize = 4;
+/// Requests that wait for one of these. Protects those that come later from waiting in vain.
+const WAITING_MAX: usize = 32;
 
 /// The HTTP surface. Cheap to clone.
 #[derive(Clone)]
@@ -81,7 +85,8 @@ struct Shared {
     requests: Arc<Requests>,
     streams: streams::Streams,
     bodies: Bodies,
-    whole_ledgers: Arc<Semaphore>,
+    whole_ledgers: Turns,
+    blobs: Turns,
     /// Fires when no new work is taken, because the surface is about to close.
     draining: CancellationToken,
     /// Fires when streams have to end.
@@ -112,7 +117,8 @@ impl Api {
             traces: options.traces,
             mcp: options.mcp,
             bodies: Bodies::default(),
-            whole_ledgers: Arc::new(Semaphore::new(WHOLE_LEDGERS_MAX)),
+            whole_ledgers: Turns::new(WHOLE_LEDGERS_MAX, WAITING_MAX),
+            blobs: Turns::new(BLOBS_MAX, WAITING_MAX),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             metrics: Metrics::default(),
@@ -163,10 +169,14 @@ impl Api {
         Arc::clone(&self.access().settings)
     }
 
-    /// Waits until a ledger may be read from end to end, for as long as what is returned lives.
-    pub(crate) async fn whole_ledger(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let turn = Arc::clone(&self.0.whole_ledgers).acquire_owned().await;
-        turn.map_err(|closed| Problem::internal(&closed))
+    /// Turns at reading ledgers from end to end.
+    pub(crate) fn whole_ledgers(&self) -> &Turns {
+        &self.0.whole_ledgers
+    }
+
+    /// Turns at opening large values.
+    pub(crate) fn blobs(&self) -> &Turns {
+        &self.0.blobs
     }
 
     /// The requests that came with a key.

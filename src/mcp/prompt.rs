@@ -54,7 +54,7 @@ impl Mcp {
         };
         let schema = entry.input_schema();
         let arguments = request.arguments.unwrap_or_default();
-        check_arguments(&schema, &arguments)?;
+        check_arguments(&schema, &arguments).await?;
         if entry.skill.component.is_none() {
             return self.text_prompt(&entry, &schema, arguments).await;
         }
@@ -135,7 +135,10 @@ fn required(schema: &JsonObject) -> Vec<&str> {
 }
 
 /// Whether arguments are what a prompt takes. They are texts, whatever the schema says besides.
-fn check_arguments(schema: &JsonObject, arguments: &Map<String, Value>) -> Result<(), ErrorData> {
+async fn check_arguments(
+    schema: &JsonObject,
+    arguments: &Map<String, Value>,
+) -> Result<(), ErrorData> {
     let refused = |message: String| {
         let data = json!({ "code": "invalid_input" });
         ErrorData::invalid_params(message, Some(data))
@@ -151,7 +154,7 @@ fn check_arguments(schema: &JsonObject, arguments: &Map<String, Value>) -> Resul
     }
     let text = Value::Object(schema.clone()).to_string();
     // A schema that cannot be used refuses nothing here; it does so where there is a run.
-    let Ok(schema) = Schema::compile(&text) else {
+    let Ok(schema) = Schema::compile_aside(text).await else {
         return Ok(());
     };
     let arguments = Value::Object(arguments.clone());
@@ -282,19 +285,21 @@ mod tests {
         assert_eq!(filled("{{who}}{{who}}a", &schema(), &long), None);
     }
 
-    #[test]
-    fn what_is_wrong_with_arguments_is_named() {
+    #[tokio::test]
+    async fn what_is_wrong_with_arguments_is_named() {
         for (arguments, problem) in [
             (json!({}), "arguments: who is missing"),
             (json!({ "who": 1 }), "arguments.who: expected a string"),
             (json!({ "who": "a", "tone": "loud" }), "tone"),
         ] {
-            let error = check_arguments(&schema(), &object(arguments)).unwrap_err();
+            let error = check_arguments(&schema(), &object(arguments))
+                .await
+                .unwrap_err();
             assert_eq!(error.code.0, -32602);
             assert!(error.message.contains(problem), "{error:?}");
         }
         let good = object(json!({ "who": "a", "tone": "warm", "other": "b" }));
-        check_arguments(&schema(), &good).unwrap();
+        check_arguments(&schema(), &good).await.unwrap();
     }
 
     fn answered(output: &Value) -> Result<Value, Value> {

@@ -32,7 +32,9 @@ const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'; sandb
     params(("id" = String, Path, description = "The id of the run")),
     responses(
         (status = 200, description = "Why it ended so, or how it goes on", body = Explanation),
-        (status = 404, description = "There is no such run", body = ProblemDocument, content_type = "application/problem+json")
+        (status = 404, description = "There is no such run", body = ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "As many such requests wait as may", body = ProblemDocument, content_type = "application/problem+json",
+            headers(("Retry-After" = u64, description = "Seconds until it may be tried again")))
     )
 )]
 pub(crate) async fn explain_run(
@@ -41,7 +43,7 @@ pub(crate) async fn explain_run(
 ) -> Result<Json<Explanation>, Problem> {
     let run_id = run_id(&id)?;
     let store = api.host().store().clone();
-    let turn = api.whole_ledger().await?;
+    let turn = api.whole_ledgers().next().await?;
     let explanation = blocking(move || {
         let _turn = turn;
         Ok(store.explain(&run_id)?)
@@ -58,7 +60,9 @@ pub(crate) async fn explain_run(
     params(("id" = String, Path, description = "The id of the run")),
     responses(
         (status = 200, description = "What the ledger was found to be, be it in order or not", body = Verification),
-        (status = 404, description = "There is no such run", body = ProblemDocument, content_type = "application/problem+json")
+        (status = 404, description = "There is no such run", body = ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "As many such requests wait as may", body = ProblemDocument, content_type = "application/problem+json",
+            headers(("Retry-After" = u64, description = "Seconds until it may be tried again")))
     )
 )]
 pub(crate) async fn verify_run(
@@ -67,7 +71,7 @@ pub(crate) async fn verify_run(
 ) -> Result<Json<Verification>, Problem> {
     let run_id = run_id(&id)?;
     let store = api.host().store().clone();
-    let turn = api.whole_ledger().await?;
+    let turn = api.whole_ledgers().next().await?;
     let report = blocking(move || {
         let _turn = turn;
         Ok(store.verify(&run_id, None)?)
@@ -90,7 +94,7 @@ pub(crate) async fn verify_run(
         (status = 404, description = "There is no such run, or its skill is gone", body = ProblemDocument, content_type = "application/problem+json"),
         (status = 409, description = "Its record does not say enough", body = ProblemDocument, content_type = "application/problem+json"),
         (status = 422, description = "The skill is another one than it was, or cannot be run", body = ProblemDocument, content_type = "application/problem+json"),
-        (status = 429, description = "As many runs go on and wait as may", body = ProblemDocument, content_type = "application/problem+json",
+        (status = 429, description = "As many runs go on and wait as may, or as many such requests wait", body = ProblemDocument, content_type = "application/problem+json",
             headers(("Retry-After" = u64, description = "Seconds until it may be tried again")))
     )
 )]
@@ -100,9 +104,9 @@ pub(crate) async fn replay_run(
 ) -> Result<Json<Replay>, Problem> {
     let run_id = run_id(&id)?;
     let store = api.host().store().clone();
+    let turn = api.whole_ledgers().next().await?;
     // The record is in memory for as long as the replay goes on.
-    let _turn = api.whole_ledger().await?;
-    let recorded = blocking(move || Ok(store.recorded(&run_id)?)).await?;
+    let (recorded, _turn) = blocking(move || Ok((store.recorded(&run_id)?, turn))).await?;
     let runner = api.host().runner();
     let report = runner.replay(recorded, ReplayOptions::default()).await?;
     Ok(Json(report.into()))
@@ -120,7 +124,9 @@ pub(crate) async fn replay_run(
     ),
     responses(
         (status = 200, description = "The value: JSON text, or the text itself where the field is one", body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 404, description = "There is no such value, or it is not what was stored", body = ProblemDocument, content_type = "application/problem+json")
+        (status = 404, description = "There is no such value, or it is not what was stored", body = ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "As many such requests wait as may", body = ProblemDocument, content_type = "application/problem+json",
+            headers(("Retry-After" = u64, description = "Seconds until it may be tried again")))
     )
 )]
 pub(crate) async fn get_blob(
@@ -132,7 +138,7 @@ pub(crate) async fn get_blob(
     let digest: Digest = digest.parse().map_err(not_one)?;
     let name = format!("attachment; filename=\"{run_id}-{digest}.txt\"");
     let store = api.host().store().clone();
-    let turn = api.whole_ledger().await?;
+    let turn = api.blobs().next().await?;
     let opened = blocking(move || {
         let _turn = turn;
         match store.open_blob(&run_id, digest) {

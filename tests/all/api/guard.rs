@@ -131,7 +131,8 @@ fn the_page_needs_no_token_and_has_no_data() {
     let home = Home::new(&[GREET]);
     std::fs::write(home.path().join("token"), format!("{TOKEN}\n")).unwrap();
     home.configure("[serve]\ntoken_file = \"token\"\n");
-    let daemon = Daemon::start(&home);
+    let everywhere = ["serve", "--listen", "0.0.0.0:0"];
+    let daemon = Daemon::of(&home, &mut home.command(&everywhere));
     let ask = |path: &str, headers: &[&str]| daemon.request("GET", path, headers, None);
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),

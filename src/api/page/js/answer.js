@@ -1,48 +1,99 @@
 // A question of a run, and the way to answer it.
 
 import { now } from './clock.js';
-import { fill, h, text } from './dom.js';
+import { fill, h, line, text } from './dom.js';
 import * as format from './format.js';
 import { facts, value } from './value.js';
 
 /** Characters that a reason may have, as the daemon has it. */
 const REASON_CHARS_MAX = 1_024;
+/** Milliseconds that are left when a question becomes urgent. */
+const URGENT_MS = 60_000;
+/** Characters that are shown of why an answer failed. Protects the card. */
+const FAILURE_CHARS_MAX = 600;
 
 let count = 0;
 
-function timeLeft(approval) {
-  const asked = format.millis(approval.asked_at);
-  if (asked === null) return null;
-  return asked + approval.timeout_ms - now();
+function timeLeftMs(approval) {
+  const askedMs = format.millis(approval.asked_at);
+  return askedMs === null ? null : askedMs + approval.timeout_ms - now();
 }
 
-function decided(decision) {
-  const word = decision.decision === 'approve' ? 'approved' : 'rejected';
-  return h('div', { class: `note ${decision.decision === 'approve' ? 'good' : 'bad'}`, role: 'status' },
-    h('p', null, h('strong', null, `Somebody was first: it was ${word}`), ` ${format.decider(decision.source)}.`),
-    decision.option ? h('p', null, 'Chosen: ', h('code', null, decision.option)) : null,
-    decision.reason ? h('p', null, 'Reason: ', decision.reason) : null);
+/** What an answer was that did not come from this card. */
+function decisionNote({ decision, source, option, reason }) {
+  const word = decision === 'approve' ? 'approved' : 'rejected';
+  const without = { timeout: 'Nobody answered in time', cancelled: 'Its turn was cancelled', auto: 'A rule answered' };
+  const said = Object.hasOwn(without, source)
+    ? h('strong', null, `${without[source]}: it was ${word}.`)
+    : [h('strong', null, `Somebody was first: it was ${word}`), ` ${format.decider(source)}.`];
+  return h('div', { class: `note ${decision === 'approve' ? 'good' : 'bad'}` },
+    h('p', null, said),
+    option ? h('p', null, 'Chosen: ', h('code', null, option)) : null,
+    reason ? h('p', null, 'Reason: ', reason) : null);
 }
 
-/**
- * A card with prompt, payload, the time that is left and the answers there are. `answered(approval)` is called when
- * the answer is on record. Returns `{ element, close }`.
- */
-export function answerCard(approval, app, { answered, hasRun = true } = {}) {
-  count += 1;
-  const id = `answer-${count}`;
+function failureNote(error) {
+  return h('div', { class: 'note bad' },
+    h('p', null, 'It is not answered: ', line(error.detail ?? error.message, FAILURE_CHARS_MAX)),
+    error.hint ? h('p', { class: 'dim' }, line(error.hint, FAILURE_CHARS_MAX)) : null);
+}
+
+/** What one fills in and presses in a card. `answer(decision)` is called for a button. */
+function controlsOf(approval, id, answer) {
   const options = approval.options ?? [];
-  const left = h('strong', { class: 'left' });
   const reason = h('textarea', { id: `${id}-why`, rows: '2', maxlength: String(REASON_CHARS_MAX), placeholder: 'Optional. The skill and the ledger have it too.' });
-  const outcome = h('div', { class: 'outcome' });
   const chosen = options.length
     ? h('fieldset', { class: 'options' }, h('legend', null, 'Choose one'), options.map((option, place) => h('label', null,
       h('input', { type: 'radio', name: `${id}-option`, value: option.id, checked: place === 0 }), h('span', null, option.label || option.id), h('code', { class: 'dim' }, option.id))))
     : null;
+  const button = (decision, word, look) => h('button', { type: 'button', class: look, onclick: () => answer(decision) }, word);
   // Yes alone is no answer to what the client of a run is to fill in.
   const isForClient = approval.needs_answer === true;
-  const approve = isForClient ? null : h('button', { type: 'button', class: 'primary', onclick: () => answer('approve') }, options.length ? 'Choose' : 'Approve');
-  const reject = h('button', { type: 'button', class: 'danger', onclick: () => answer('reject') }, 'Reject');
+  const buttons = [isForClient ? null : button('approve', options.length ? 'Choose' : 'Approve', 'primary'), button('reject', 'Reject', 'danger')];
+  return {
+    reason,
+    parts: [chosen,
+      isForClient ? h('p', { class: 'note' }, 'It is for the MCP client of the run to answer. Here it can only be rejected.') : null,
+      h('div', { class: 'field' }, h('label', { for: `${id}-why` }, 'Reason'), reason),
+      h('div', { class: 'actions' }, buttons)],
+    /** What is locked keeps the focus, which a control that is disabled would lose. */
+    lock(isLocked) {
+      for (const one of buttons) one?.setAttribute('aria-disabled', String(isLocked));
+      reason.readOnly = isLocked;
+    },
+    body(decision) {
+      const body = { decision, approval_id: approval.approval_id };
+      if (reason.value.trim()) body.reason = reason.value.trim();
+      if (decision === 'approve' && chosen) body.option = chosen.querySelector('input:checked')?.value;
+      return body;
+    },
+  };
+}
+
+/** Shows in `element`, each second, how much time is left; returns what ends that. */
+function showTimeLeft(element, approval) {
+  function tick() {
+    const leftMs = timeLeftMs(approval);
+    if (leftMs === null) return;
+    const isOver = leftMs <= 0;
+    element.textContent = isOver ? 'time is over' : `${format.duration(Math.ceil(leftMs / 1_000) * 1_000_000)} left`;
+    element.className = `left ${isOver ? 'bad' : leftMs < URGENT_MS ? 'warn' : 'dim'}`;
+  }
+  tick();
+  const ticking = setInterval(tick, 1_000);
+  return () => clearInterval(ticking);
+}
+
+/** A card with prompt, payload, the time that is left and the answers there are. */
+export function answerCard(approval, app, { hasRun = true } = {}) {
+  count += 1;
+  const id = `answer-${count}`;
+  const path = `/api/agent/runs/${encodeURIComponent(approval.run_id)}`;
+  let state = 'open';
+  let heard = null;
+  const controls = controlsOf(approval, id, answer);
+  const left = h('strong', { class: 'left' });
+  const outcome = h('div', { class: 'outcome', role: 'status' });
   const element = h('article', { class: 'card answer', 'aria-labelledby': `${id}-title` },
     h('div', { class: 'head' },
       h('h2', { id: `${id}-title` }, 'A run asks'),
@@ -50,66 +101,72 @@ export function answerCard(approval, app, { answered, hasRun = true } = {}) {
       h('span', { class: 'chip waiting' }, 'waiting'), left),
     text(approval.prompt, { label: 'Question' }),
     approval.payload === undefined ? null : value('What it is about', approval.payload),
-    chosen,
-    isForClient ? h('p', { class: 'note' }, 'It is for the MCP client of the run to answer. Here it can only be rejected.') : null,
-    h('div', { class: 'field' }, h('label', { for: `${id}-why` }, 'Reason'), reason),
-    h('div', { class: 'actions' }, approve, reject),
+    controls.parts,
     outcome,
-    h('details', null, h('summary', { class: 'dim' }, 'To what the decision is bound'), facts([
+    h('details', null, h('summary', { class: 'dim' }, 'Details of the question'), facts([
       ['Question', h('code', null, approval.approval_id)],
       ['Binding', h('code', null, approval.binding)],
       ['Asked', format.time(approval.asked_at)]])));
+  const close = showTimeLeft(left, approval);
 
-  function lock(isLocked) {
-    for (const control of element.querySelectorAll('.actions button, textarea, input')) control.disabled = isLocked;
-    element.classList.toggle('settled', isLocked);
+  function become(next, note) {
+    state = next;
+    controls.lock(state !== 'open');
+    element.classList.toggle('settled', state === 'gone' || state === 'decided');
+    fill(outcome, note);
   }
 
   async function answer(decision) {
-    const body = { decision, approval_id: approval.approval_id };
-    if (reason.value.trim()) body.reason = reason.value.trim();
-    if (decision === 'approve' && options.length) body.option = element.querySelector('input[type=radio]:checked')?.value;
-    lock(true);
+    if (state !== 'open') return;
+    become('sending', null);
     try {
-      const done = await app.api.post(`/api/agent/runs/${encodeURIComponent(approval.run_id)}/approve`, body);
-      app.say(decision === 'approve' ? 'Approved' : 'Rejected');
-      fill(outcome, h('div', { class: 'note good', role: 'status' }, decision === 'approve' ? 'Approved; it is on record.' : 'Rejected; it is on record.'));
-      answered?.(done);
+      await app.api.post(`${path}/approve`, controls.body(decision));
     } catch (error) {
-      if (error.status === 409 && error.problem?.decision) {
-        fill(outcome, decided(error.problem.decision));
-        app.say('Somebody else was first');
-      } else {
-        lock(false);
-        app.fail(error);
-      }
+      const earlier = error.problem?.decision ?? heard;
+      if (earlier) become('decided', decisionNote(earlier));
+      else become('open', failureNote(error));
+      return;
+    }
+    const done = h('p', null, decision === 'approve' ? 'Approved; it is on record.' : 'Rejected; it is on record.');
+    become('decided', h('div', { class: 'note good' }, done));
+    app.pending.refresh();
+    if (await isInterrupted()) {
+      done.after(h('p', null, 'Its run was interrupted, and goes on when it is resumed. ',
+        hasRun ? h('a', { href: `#/runs/${approval.run_id}` }, 'Open the run') : null));
     }
   }
 
-  function tick() {
-    const millis = timeLeft(approval);
-    if (millis === null) return;
-    const isOver = millis <= 0;
-    left.textContent = isOver ? 'time is over' : `${format.duration(Math.ceil(millis / 1_000) * 1_000_000)} left`;
-    left.className = `left ${isOver ? 'bad' : millis < 60_000 ? 'warn' : 'dim'}`;
+  /** Whether nobody carries the run out, so that an answer alone moves nothing. */
+  async function isInterrupted() {
+    try {
+      return (await app.api.get(`${path}?limit=1`)).run.status === 'interrupted';
+    } catch {
+      // The answer stands, whatever becomes of the run.
+      return false;
+    }
   }
-  tick();
-  const ticking = setInterval(tick, 1_000);
+
   return {
     element,
     /** Whether something stands in the card that should not vanish by itself. */
-    get isTouched() { return Boolean(reason.value || outcome.firstChild || element.contains(document.activeElement)); },
-    /** Says what became of the question without this page. */
+    get isTouched() {
+      return Boolean(controls.reason.value || state !== 'open' || outcome.firstChild || element.contains(document.activeElement));
+    },
+    /** Takes back that it was gone. */
+    open() {
+      if (state === 'gone') become('open', null);
+    },
+    /** Says that the question waits no longer. */
     gone() {
-      if (outcome.firstChild) return;
-      lock(true);
-      fill(outcome, h('div', { class: 'note', role: 'status' }, 'It was answered elsewhere, or its run has ended.'));
+      if (state !== 'open') return;
+      if (heard) become('decided', decisionNote(heard));
+      else become('gone', h('div', { class: 'note' }, 'It was answered elsewhere, or its run has ended.'));
     },
-    /** Says who answered it elsewhere. */
+    /** Hears what was decided, here or elsewhere; what this card sends is answered by the daemon itself. */
     decided(decision) {
-      lock(true);
-      fill(outcome, decided(decision));
+      heard = decision;
+      if (state === 'gone' || state === 'open' && this.isTouched) become('decided', decisionNote(decision));
     },
-    close: () => clearInterval(ticking),
+    close,
   };
 }

@@ -1,13 +1,9 @@
 // The one way from the page to the daemon: requests, problem documents as errors, and streams.
 
 import { learn } from './clock.js';
+import { openStream } from './stream.js';
 
 const TOKEN_KEY = 'skillrun.token';
-/** Milliseconds before a lost stream is asked for again; doubled each time up to the second. Protects the daemon. */
-const RETRY_MS = 1_000;
-const RETRY_MS_MAX = 30_000;
-/** Milliseconds that a page may be hidden before its streams are given back. Protects the streams of the others. */
-const HIDDEN_MS_MAX = 10_000;
 /** Decimal digits that a number of JavaScript always holds. */
 const EXACT_DIGITS = 15;
 
@@ -39,202 +35,111 @@ export function parse(text) {
   });
 }
 
-/** `askToken(reason)` is called when a token is needed, and resolves to one, or to `null`. */
-export function createApi({ askToken }) {
+async function problemOf(response) {
+  try {
+    return parse(await response.text()) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+async function valueOf(response) {
+  const text = await response.text();
+  return text === '' ? null : parse(text);
+}
+
+/** One request, answered with whatever status. */
+async function request(method, path, token, { body, headers = {}, signal, accept = 'application/json' }) {
+  const all = { Accept: accept, ...headers };
+  if (token) all.Authorization = `Bearer ${token}`;
+  if (body !== undefined) all['Content-Type'] = 'application/json';
+  const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  try {
+    const response = await fetch(path, { method, headers: all, body: text, signal, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+    learn(response);
+    return response;
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new ApiError(0, { code: 'unreachable', detail: 'the daemon does not answer' });
+  }
+}
+
+/**
+ * The token of this tab. `askToken(reason)` is called when one is needed, and resolves to one, or to `null` when
+ * somebody goes on without; then nobody is asked until somebody wants to be. `missing(isMissing)` hears of both.
+ */
+function createToken({ askToken, missing }) {
   let token = sessionStorage.getItem(TOKEN_KEY);
   let asking = null;
+  let isRefused = false;
+  const listeners = new Set();
+  return {
+    get value() { return token; },
+    /** Another one than `used`, which the daemon did not take. */
+    async other(used) {
+      // Of several requests that are refused at once, only the first asks.
+      if (token !== used) return token;
+      if (isRefused) return null;
+      sessionStorage.removeItem(TOKEN_KEY);
+      missing(true);
+      asking ??= askToken(used ? 'The token is not the one that is configured.' : null)
+        .then((given) => {
+          token = given;
+          isRefused = given === null;
+          missing(isRefused);
+          return given;
+        })
+        .finally(() => { asking = null; });
+      return asking;
+    },
+    /** What the daemon took is kept. */
+    taken(used) {
+      if (used && used === token) sessionStorage.setItem(TOKEN_KEY, used);
+    },
+    async ask() {
+      isRefused = false;
+      if (await this.other(token)) for (const listener of [...listeners]) listener();
+    },
+    on(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
 
-  function tokenAgain(used) {
-    // Of several requests that are refused at once, only the first asks.
-    if (token !== used) return Promise.resolve(token);
-    asking ??= askToken(used ? 'The token is not the one that is configured.' : null)
-      .then((given) => {
-        token = given;
-        if (given) sessionStorage.setItem(TOKEN_KEY, given);
-        else sessionStorage.removeItem(TOKEN_KEY);
-        return given;
-      })
-      .finally(() => { asking = null; });
-    return asking;
-  }
+/** `person.askToken(reason)` asks for a token, `person.missing(isMissing)` says whether one is needed and not there. */
+export function createApi(person) {
+  const token = createToken(person);
 
-  async function send(method, path, { body, headers = {}, signal, accept = 'application/json' } = {}) {
+  async function send(method, path, options = {}) {
     for (;;) {
-      const used = token;
-      const all = { Accept: accept, ...headers };
-      if (used) all.Authorization = `Bearer ${used}`;
-      if (body !== undefined) all['Content-Type'] = 'application/json';
-      const text = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
-      let response;
-      try {
-        response = await fetch(path, { method, headers: all, body: text, signal, cache: 'no-store', credentials: 'omit', redirect: 'error' });
-      } catch (error) {
-        if (error.name === 'AbortError') throw error;
-        throw new ApiError(0, { code: 'unreachable', detail: 'the daemon does not answer' });
-      }
-      learn(response);
-      if (response.status === 401 && await tokenAgain(used)) continue;
+      const used = token.value;
+      const response = await request(method, path, used, options);
+      if (response.status !== 401) token.taken(used);
+      else if (await token.other(used)) continue;
       if (response.ok) return response;
       throw new ApiError(response.status, await problemOf(response));
     }
   }
 
-  async function problemOf(response) {
-    try {
-      return parse(await response.text()) ?? {};
-    } catch {
-      return {};
-    }
+  /** What a stream is opened with, as its address must not have the token. */
+  async function ticket() {
+    return token.value ? (await (await send('POST', '/api/stream-tickets')).json()).ticket : null;
   }
 
-  async function value(response) {
-    const text = await response.text();
-    return text === '' ? null : parse(text);
-  }
-
-  const api = {
-    get: async (path, options) => value(await send('GET', path, options)),
+  const daemon = { send, ticket, parse, onToken: token.on };
+  return {
+    get: async (path, options) => valueOf(await send('GET', path, options)),
     /** `body` is a value, or a string that is JSON already. */
-    post: async (path, body, options) => value(await send('POST', path, { ...options, body })),
-    del: async (path, body, options) => value(await send('DELETE', path, { ...options, body })),
+    post: async (path, body, options) => valueOf(await send('POST', path, { ...options, body })),
     /** The answer as text, such as that of `/metrics`. */
     text: async (path, options) => (await send('GET', path, { accept: '*/*', ...options })).text(),
     /** A value that is stored beside the ledger of a run, as it comes. */
     blob: (runId, digest) => send('GET', `/api/agent/runs/${encodeURIComponent(runId)}/blobs/${encodeURIComponent(digest)}`, { accept: '*/*' }),
-    /** The answer as it comes; it is ok. */
-    response: (path, options) => send('GET', path, { accept: '*/*', ...options }),
-    stream: (path, handlers) => openStream(path, handlers, { send, hasToken: () => Boolean(token) }),
+    stream: (path, handlers) => openStream(path, handlers, daemon),
+    /** Asks for the token after somebody went on without. */
+    askToken: () => token.ask(),
+    /** `listener` is called when there is a token after somebody went on without. Returns what ends that. */
+    onToken: token.on,
   };
-  return api;
-}
-
-/**
- * Server-sent events of `path`. `handlers.types` are the names of the events that `handlers.on(type, data, id)` is
- * called with; `end`, `reset`, `lagged`, `damaged` and `shutdown` are called with their data; `live(is_live)` says
- * whether the stream is open; `fail(error)` that it cannot be had, after which nothing comes. `after` is where to
- * begin. Returns a function that closes the stream.
- */
-function openStream(path, handlers, { send, hasToken }) {
-  let source = null;
-  let after = handlers.after ?? null;
-  let retryMs = RETRY_MS;
-  let timer = null;
-  let hiddenTimer = null;
-  let isPaused = false;
-  let closed = false;
-  const probe = new AbortController();
-
-  const call = (name, ...values) => { if (!closed) handlers[name]?.(...values); };
-
-  async function connect() {
-    timer = null;
-    if (closed || isPaused || source) return;
-    let ticket = null;
-    try {
-      if (hasToken()) ticket = (await send('POST', '/api/stream-tickets')
-        .then((response) => response.json())).ticket;
-    } catch (error) {
-      return refused(error);
-    }
-    if (closed || isPaused || source) return;
-    const url = new URL(path, location.origin);
-    if (after !== null) url.searchParams.set('after', after);
-    if (ticket) url.searchParams.set('ticket', ticket);
-    source = new EventSource(url);
-    source.addEventListener('open', () => { retryMs = RETRY_MS; call('live', true); });
-    for (const type of handlers.types ?? []) {
-      if (type !== 'error') source.addEventListener(type, (event) => heard(type, event));
-    }
-    source.addEventListener('error', (event) => {
-      // `error` is a type of event too; only that one has data.
-      if (event.data !== undefined) return heard('error', event);
-      call('live', false);
-      if (source?.readyState === EventSource.CLOSED) lost();
-    });
-    for (const name of ['end', 'reset', 'lagged', 'damaged', 'shutdown']) {
-      source.addEventListener(name, (event) => {
-        if (name === 'reset') after = null;
-        if (name === 'end') drop();
-        call(name, parse(event.data));
-        if (name === 'end') close();
-      });
-    }
-  }
-
-  function heard(type, event) {
-    if (event.lastEventId) after = event.lastEventId;
-    if ((handlers.types ?? []).includes(type)) call('on', type, parse(event.data), event.lastEventId);
-  }
-
-  function drop() {
-    source?.close();
-    source = null;
-  }
-
-  // `EventSource` does not say why it gave up; the same request by other means does.
-  async function lost() {
-    drop();
-    if (closed) return;
-    const url = new URL(path, location.origin);
-    if (after !== null) url.searchParams.set('after', after);
-    const only = new AbortController();
-    const stop = () => only.abort();
-    probe.signal.addEventListener('abort', stop);
-    try {
-      const response = await send('GET', url, { accept: 'text/event-stream', signal: only.signal });
-      const isOver = response.status === 204;
-      stop();
-      if (isOver) {
-        call('end', null);
-        return close();
-      }
-      again();
-    } catch (error) {
-      refused(error);
-    } finally {
-      probe.signal.removeEventListener('abort', stop);
-    }
-  }
-
-  function refused(error) {
-    if (closed || error.name === 'AbortError') return;
-    if ([0, 408, 429, 500, 502, 503].includes(error.status)) return again();
-    call('fail', error);
-    close();
-  }
-
-  function again() {
-    if (closed || timer !== null) return;
-    timer = setTimeout(connect, retryMs);
-    retryMs = Math.min(retryMs * 2, RETRY_MS_MAX);
-  }
-
-  function visibility() {
-    clearTimeout(hiddenTimer);
-    if (document.hidden) {
-      hiddenTimer = setTimeout(() => {
-        isPaused = true;
-        drop();
-        call('live', false);
-      }, HIDDEN_MS_MAX);
-    } else if (isPaused) {
-      isPaused = false;
-      clearTimeout(timer);
-      connect();
-    }
-  }
-
-  function close() {
-    if (closed) return;
-    closed = true;
-    drop();
-    probe.abort();
-    clearTimeout(timer);
-    clearTimeout(hiddenTimer);
-    document.removeEventListener('visibilitychange', visibility);
-  }
-
-  document.addEventListener('visibilitychange', visibility);
-  connect();
-  return close;
 }

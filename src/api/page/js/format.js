@@ -12,9 +12,10 @@ export function duration(micros) {
   const seconds = micros / 1_000_000;
   if (seconds < 60) return `${seconds.toPrecision(3)} s`;
   const whole = Math.floor(seconds);
-  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
+  const two = (first, firstUnit, second, secondUnit) => `${first} ${firstUnit}${second ? ` ${second} ${secondUnit}` : ''}`;
+  if (whole < 3_600) return two(Math.floor(whole / 60), 'min', whole % 60, 's');
+  if (whole < 86_400) return two(Math.floor(whole / 3_600), 'h', Math.floor((whole % 3_600) / 60), 'min');
+  return two(Math.floor(whole / 86_400), 'd', Math.floor((whole % 86_400) / 3_600), 'h');
 }
 
 /** A number of bytes, in powers of 1,024. */

@@ -4,6 +4,7 @@ import { createApi } from './api.js';
 import { append, fill, h, line, text, visible } from './dom.js';
 import * as format from './format.js';
 import { createHub } from './hub.js';
+import { createNotice } from './notice.js';
 import { createPending } from './pending.js';
 import { askToken } from './token.js';
 import { createTray } from './tray.js';
@@ -30,6 +31,7 @@ const said = document.getElementById('said');
 const failed = document.getElementById('failed');
 const main = document.getElementById('main');
 let failedTimer = null;
+let failedWords = null;
 
 /** Says something that needs no answer. */
 function say(words) {
@@ -38,15 +40,23 @@ function say(words) {
 
 /** Shows an error, with its hint and the id under which the log has more. */
 function fail(error) {
-  if (error?.name === 'AbortError') return;
+  // For want of a token nothing can be shown, which the notice says.
+  if (error?.name === 'AbortError' || error?.status === 401) return;
+  const hide = () => {
+    failedWords = null;
+    fill(failed);
+  };
   clearTimeout(failedTimer);
-  const hide = () => fill(failed);
+  failedTimer = setTimeout(hide, FAILED_MS);
+  const words = [error?.detail ?? error?.message ?? error, error?.hint].join();
+  // Words that stand there already are not said again.
+  if (words === failedWords) return;
+  failedWords = words;
   fill(failed, h('div', { class: 'note bad' },
     h('p', null, line(error?.detail ?? error?.message ?? error, 600)),
     error?.hint ? h('p', { class: 'dim' }, line(error.hint, 600)) : null,
     error?.requestId ? h('p', { class: 'dim' }, `Request ${error.requestId}`) : null,
     h('button', { type: 'button', class: 'quiet', onclick: hide, 'aria-label': 'Hide this message' }, '✕')));
-  failedTimer = setTimeout(hide, FAILED_MS);
 }
 
 function go(fragment, { replace = false } = {}) {
@@ -60,10 +70,11 @@ function go(fragment, { replace = false } = {}) {
   }
 }
 
-const api = createApi({ askToken });
+const api = createApi({ askToken, missing: (isMissing) => sayTokenIsMissing(isMissing) });
 const hub = createHub(api, fail);
 const pending = createPending(api, hub, fail);
 const app = { api, h, format, dom: { append, fill, h, line, text, visible }, hub, pending, go, say, fail };
+const sayTokenIsMissing = createNotice(document.getElementById('notice'), app);
 
 function parseFragment() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
@@ -82,6 +93,16 @@ let shown = { key: null, unmount: null };
 const drawTray = createTray(document.getElementById('tray'), app,
   (approval) => !location.hash.startsWith('#/approvals') && !location.hash.startsWith(`#/runs/${approval.run_id}`));
 
+function leave() {
+  const { unmount } = shown;
+  shown = { key: null, unmount: null };
+  try {
+    unmount?.();
+  } catch (error) {
+    fail(error);
+  }
+}
+
 function show() {
   const { first, params } = parseFragment();
   const section = SECTIONS.find((one) => one.path === first);
@@ -98,11 +119,7 @@ function show() {
     return;
   }
   const isFirst = shown.key === null;
-  try {
-    shown.unmount?.();
-  } catch (error) {
-    fail(error);
-  }
+  leave();
   fill(main);
   main.className = `view ${section.path}${params.id ? ' one' : ''}`;
   shown = { key, unmount: null };
@@ -159,7 +176,7 @@ function header() {
     badge.hidden = open.length === 0;
     badge.textContent = `${open.length}${hasMore ? '+' : ''}`;
     badge.setAttribute('aria-label', `${open.length} waiting`);
-    if (open.length > before) say(`${open.length} approvals wait for an answer`);
+    if (open.length > before) say(open.length === 1 ? 'An approval waits for an answer' : `${open.length} approvals wait for an answer`);
     before = open.length;
   });
 }
@@ -171,4 +188,10 @@ document.getElementById('skip').addEventListener('click', (event) => {
 });
 header();
 window.addEventListener('hashchange', show);
+api.onToken(() => {
+  // What was shown without a token is of no use.
+  leave();
+  show();
+  pending.refresh();
+});
 show();

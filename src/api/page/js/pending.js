@@ -16,7 +16,8 @@ export function createPending(api, hub, fail) {
 
   function refresh() {
     again = Boolean(looking);
-    looking ??= look().catch(fail).finally(() => {
+    // That the daemon does not answer, the header says as long as it is so.
+    looking ??= look().catch((error) => { if (error.status !== 0) fail(error); }).finally(() => {
       looking = null;
       if (again) refresh();
     });
@@ -52,7 +53,6 @@ export function createPending(api, hub, fail) {
   setInterval(() => { if (!document.hidden) refresh(); }, LOOK_MS);
   soon();
   return {
-    get state() { return state; },
     refresh,
     subscribe(listener) {
       listeners.add(listener);

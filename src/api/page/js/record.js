@@ -3,7 +3,7 @@
 import { fill, h, text } from './dom.js';
 import * as format from './format.js';
 
-/** Events up to which a ledger is checked without being asked. Protects the disk of the daemon. */
+/** Events up to which a ledger without large values is verified without being asked. Protects the disk of the daemon. */
 const CHECKED_EVENTS_MAX = 10_000;
 /** What the daemon says of a ledger that is as it should be. */
 const GOOD = new Set(['ok', 'running', 'unchained']);
@@ -26,13 +26,15 @@ export function createRecord(path, app, changed) {
   };
   let asked = null;
 
+  /** One press at a time. It stays in place, so that it keeps the focus. */
   function button(name, work) {
-    return h('button', { type: 'button', onclick: async (event) => {
-      const pressed = event.currentTarget;
-      pressed.disabled = true;
+    const made = h('button', { type: 'button', onclick: async () => {
+      if (made.getAttribute('aria-disabled') === 'true') return;
+      made.setAttribute('aria-disabled', 'true');
       await work();
-      pressed.disabled = false;
+      made.removeAttribute('aria-disabled');
     } }, name);
+    return made;
   }
 
   async function verify() {
@@ -65,12 +67,13 @@ export function createRecord(path, app, changed) {
     }
   }
 
-  /** The run is at its end, or nobody goes on with it: `version` tells this end from others. */
-  async function ended(version, { isWell, events }) {
+  /** The run is at its end, or nobody goes on with it: `version` tells this end from others, `isQuick` whether there are no large values. */
+  async function ended(version, { isWell, isQuick, events }) {
     if (asked === version) return;
     asked = version;
     record.explanation = null;
-    if (events <= CHECKED_EVENTS_MAX) verify();
+    if (isQuick && events <= CHECKED_EVENTS_MAX) verify();
+    else fill(verdict, 'It was not verified yet.');
     if (isWell) return;
     try {
       const explanation = await app.api.get(`${path}/explain`);

@@ -6,6 +6,8 @@ import { isBlob } from './timeline.js';
 
 /** Bytes of a value up to which the page offers to show it whole. Protects the page. */
 const WHOLE_BYTES_MAX = 2_000_000;
+/** Milliseconds after which the browser has read what it keeps as a file. Protects its memory. */
+const KEPT_MS = 60_000;
 
 /**
  * One value, with its size. One that is too large for its line is its beginning; where `load(digest)` answers with
@@ -16,42 +18,49 @@ export function value(label, shown, { isTruncated = false, note = null, load = n
   if (isBlob(shown)) return large(label, shown, load);
   const whole = typeof shown === 'string' ? shown : format.json(shown);
   return h('section', { class: 'value' },
-    h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(new Blob([whole]).size))),
+    h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(bytesOf(shown)))),
     isTruncated ? h('p', { class: 'warn' }, 'Truncated: what is on record is less than what there was.') : null,
     note ? h('p', { class: 'dim' }, note) : null,
     text(whole, { label }));
 }
 
+/** Bytes of a value as JSON without white space, or of a text as it is. */
+function bytesOf(shown) {
+  return new Blob([typeof shown === 'string' ? shown : JSON.stringify(shown)]).size;
+}
+
 function large(label, { blob, bytes, preview }, load) {
   const said = h('p', { class: 'dim', role: 'status' }, 'Too large for its line: this is the beginning.');
   const shown = h('div', null, text(String(preview ?? ''), { label: `${label}, the beginning` }));
-  const button = (name, work) => h('button', { type: 'button', onclick: async (event) => {
-    event.currentTarget.disabled = true;
-    const pressed = event.currentTarget;
+  // What is disabled while it works would lose the focus.
+  const button = (name, work) => h('button', { type: 'button', onclick: async ({ currentTarget: pressed }) => {
+    if (pressed.ariaDisabled === 'true') return;
+    pressed.ariaDisabled = 'true';
     try {
       await work(await load(blob));
     } catch (error) {
       fill(said, `It cannot be had: ${error.message}`);
-      pressed.disabled = false;
+    } finally {
+      pressed.ariaDisabled = 'false';
     }
   } }, name);
   const whole = button('Fetch the whole', async (response) => {
     fill(shown, text(await response.text(), { label }));
     fill(said, 'It was fetched whole, as it is stored.');
+    const hadFocus = whole === document.activeElement;
     whole.remove();
+    if (hadFocus) shown.querySelector('pre').focus();
   });
-  const kept = button('Download', async (response) => {
+  const download = button('Download', async (response) => {
     const url = URL.createObjectURL(await response.blob());
     h('a', { href: url, download: `${blob}.txt` }).click();
-    // The browser has begun to read it by then.
-    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
     fill(said, 'It is a file of the browser now.');
-    kept.disabled = false;
   });
   return h('section', { class: 'value' },
     h('h3', null, label, ' ', h('span', { class: 'dim' }, format.bytes(bytes))), said, shown,
     h('p', { class: 'dim mono' }, `sha256 ${blob}`),
-    load ? h('div', { class: 'actions' }, bytes <= WHOLE_BYTES_MAX ? whole : null, kept) : null);
+    load ? h('div', { class: 'actions' }, bytes <= WHOLE_BYTES_MAX ? whole : null, download) : null);
 }
 
 /** Names and what they are, as a list; those that are `null`, `undefined` or empty are left out. */

@@ -6,6 +6,7 @@ mod hostile;
 mod record;
 mod runs;
 mod views;
+mod waterfall;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -11,11 +11,14 @@ await scenario(async (page) => {
 
   await page.open(`${base}/#/runs/${failed}`);
   await page.sees('Decided by: limit llm_cost_microusd = 10000, set by config');
-  await page.sees('To change it: limits.llm_cost_microusd');
+  await page.sees('To change it: set limits.llm_cost_microusd to a larger value in config.toml');
   await page.click('.why-ended button');
   await page.until(`document.querySelector('.detail article') !== null`);
 
   await page.open(`${base}/#/runs/${large}`);
+  // Large values are read only when somebody wants that.
+  await page.sees('It was not verified yet.');
+  await page.click('button', 'Verify');
   await page.sees('2 large values, chained');
   await page.click('[aria-label="About the run"] button', 'Fetch the whole');
   await page.sees('It was fetched whole, as it is stored.');
@@ -28,7 +31,7 @@ await scenario(async (page) => {
   await page.sees('corrupt');
 
   await page.open(`${base}/#/runs/${stepped}`);
-  await page.click('summary', 'Resume points (2)');
+  await page.click('summary', 'Resume points');
   await page.click('[aria-label^="Resume from step:two"]');
   await page.click('dialog button', 'Begin it');
   await page.until(`!location.hash.endsWith('${stepped}')`);

@@ -1,400 +1,291 @@
 // One run: what happened when, and everything that is known of it.
 
-import { answerCard } from '../answer.js';
+import { createAnswers } from '../answers.js';
+import { ChildRuns } from '../child_runs.js';
+import { now } from '../clock.js';
 import { createRecord } from '../record.js';
-import { createRows } from '../rows.js';
+import { runActions } from '../run_actions.js';
 import { outcomeCard, runCards, spanCard } from '../sides.js';
-import { createTimeline, EVENT_TYPES, EVENTS_MAX, rowsOf, scaleOf, waitsOf } from '../timeline.js';
-import { ask, copied } from '../value.js';
+import { EVENT_TYPES, Timeline } from '../timeline.js';
+import { copied } from '../value.js';
+import { Waterfall } from '../waterfall.js';
 
-const ROW_PX = 30;
 /** Milliseconds between two pictures of a run that goes on. */
 const DRAW_MS = 250;
-/** Milliseconds between two looks at a child run that goes on: a stream of its own for each would take the browser's connections. */
-const CHILD_MS = 1_000;
-/** Child runs that are shown inline at once. Protects the page and the daemon. */
-const CHILDREN_MAX = 50;
-const PAGE_EVENTS = 1_000;
-const NAME_INDENT_PX = 14;
-const INDENT_MAX = 14;
-/** Pixels of the shortest bar. */
-const BAR_PX_MIN = 3;
-/** Waits that are marked in one bar. Protects the page. */
-const MARKS_MAX = 500;
-const SYMBOLS = { run: '▶', node: '◇', tool: '⚒', tools: '⚒', skill: '▶', model: '✦', http: '⇄', approval: '?', log: '·', error: '!', denied: '⊘', turn: '❯' };
+/** Milliseconds between two looks at a run of which no further events are shown. */
+const LOOK_MS = 5_000;
+const MICROS_PER_MS = 1_000;
+/** Ends after which nothing comes. */
+const FINAL = new Set(['ok', 'error', 'cancelled']);
+/** Keys that move in the waterfall, wherever the focus is. */
+const KEYS = new Set(['j', 'k', 'Enter']);
 
 export default {
   title: ({ id }) => `Run ${id?.slice(-8) ?? ''}`,
 
   mount(root, { id }, app) {
-    const { h, format, api } = app;
-    const { fill } = app.dom;
-    const path = `/api/agent/runs/${encodeURIComponent(id)}`;
-    let line = createTimeline(id);
-    let row = null;
-    let isOver = false;
-    let isMounted = true;
-    let isDirty = true;
-    let hasPoints = true;
-    let hasShortWaits = false;
-    let waits = [];
-    let placeAt = () => 0;
-    let zoom = null;
-    let close = () => {};
-    let shownSide = null;
-    const folded = new Set();
-    const record = createRecord(path, app, touch);
-    const children = new Map();
-    const answers = new Map();
-
-    const head = h('div', { class: 'run-head' });
-    const asks = h('div', { class: 'answers' });
-    const side = h('aside', { class: 'side', 'aria-label': 'About the run' });
-    const detail = h('div', { class: 'detail' });
-    const about = h('div');
-    const scale = h('div', { class: 'scale', 'aria-hidden': 'true' });
-    const sums = h('p', { class: 'dim sums' });
-    const rows = createRows({
-      label: 'What happened', rowPx: ROW_PX, role: 'tree', hold: 'end',
-      key: (item) => item.key, make, open: (item) => select(item), fold: (item, isOpen) => fold(item, isOpen),
-    });
-    const points = h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: true, onchange: (event) => { hasPoints = event.target.checked; touch(); } }), 'Log and notes');
-    const short = h('label', { class: 'check' }, h('input', { type: 'checkbox', onchange: (event) => { hasShortWaits = event.target.checked; touch(); } }), 'Shorten waits');
-    const wide = h('button', { type: 'button', hidden: true, onclick: () => { zoom = null; touch(); } }, 'Whole run');
-    side.append(detail, about);
-    fill(root, head, asks, h('div', { class: 'columns' },
-      h('section', { class: 'card waterfall', 'aria-label': 'Waterfall' },
-        h('div', { class: 'head' }, h('h2', null, 'What happened'), h('div', { class: 'actions' }, wide, short, points)), sums, scale, rows.element),
-      side));
-
-    function touch() {
-      isDirty = true;
-    }
-
-    function span() {
-      const now = Date.now() * 1_000;
-      const from = line.first ?? now;
-      const to = isOver || line.completed ? line.last ?? now : Math.max(now, line.last ?? now);
-      return { from, to: Math.max(to, from + 1), now };
-    }
-
-    function visibleSpan() {
-      return zoom ?? span();
-    }
-
-    function make({ key, span: one, depth, canOpen, isOpen, children: count }) {
-      const { now } = span();
-      const start = one.start ?? line.first ?? now;
-      const end = one.end ?? (isOver ? line.last : now);
-      const left = placeAt(start);
-      const right = placeAt(end);
-      const isOpenEnded = one.end === null && !isOver;
-      const took = one.isPoint ? '' : format.duration(one.durationMicros ?? Math.max(0, end - start));
-      const state = one.isFailed ? 'failed' : isOpenEnded ? 'going' : 'done';
-      const isUnanswered = one.end === null && isOver;
-      const place = Math.min(100, Math.max(0, left));
-      const width = Math.min(100, Math.max(0, right)) - place;
-      return {
-        version: [key, state, took, isOpen, count, place.toFixed(3), width.toFixed(3), one.pieces, one.again,
-          one === line.root ? `${waits.length} ${waits.map((wait) => placeAt(wait.end)).slice(0, MARKS_MAX)}` : ''].join(),
-        attributes: {
-          class: one.kind,
-          'aria-level': depth + 1,
-          'aria-expanded': canOpen ? String(isOpen) : null,
-        },
-        children: [
-          nameOf(one, depth, canOpen, isOpen, key, count),
-          // Symbol and colour say it to whoever sees them.
-          h('span', { class: 'unseen' }, `, ${format.words(one.kind)}, ${isUnanswered ? 'without an end' : state === 'going' ? 'going on' : state}`),
-          h('span', { class: 'lane' }, bar(one, place, width, state, isUnanswered)),
-          h('span', { class: 'took right' }, took)],
-      };
-    }
-
-    function nameOf(one, depth, canOpen, isOpen, key, count) {
-      const name = h('span', { class: `name ${one.isPoint ? 'point' : ''} ${one.isFailed ? 'bad' : ''}` },
-        canOpen
-          ? h('button', { type: 'button', class: 'fold', tabindex: '-1', 'aria-label': isOpen ? 'Fold' : 'Unfold', onclick: () => fold({ key, span: one }, !isOpen) }, isOpen ? '▾' : '▸')
-          : h('span', { class: 'none' }),
-        h('span', { class: 'symbol', 'aria-hidden': 'true' }, SYMBOLS[one.kind] ?? '·'),
-        h('span', null, app.dom.line(one.label || one.kind, 120)),
-        count && !isOpen ? h('span', { class: 'dim' }, `+${count}`) : null);
-      name.style.paddingLeft = `${Math.min(depth, INDENT_MAX) * NAME_INDENT_PX}px`;
-      return name;
-    }
-
-    function bar(one, place, width, state, isUnanswered) {
-      const made = h('span', { class: `bar ${one.kind} ${state} ${one.isPoint ? 'point' : ''} ${isUnanswered ? 'cut-off' : ''}` });
-      // Whatever is at the very end is still seen.
-      made.style.left = `min(${place}%, calc(100% - ${BAR_PX_MIN}px))`;
-      made.style.width = `${width}%`;
-      if (one !== line.root) return made;
-      return [made, waits.slice(0, MARKS_MAX).map((wait) => {
-        const mark = h('span', { class: 'bar waited', title: `waited: ${wait.why}` });
-        const begin = Math.min(100, Math.max(0, placeAt(wait.start)));
-        mark.style.left = `${begin}%`;
-        mark.style.width = `${Math.max(0, Math.min(100, placeAt(wait.end)) - begin)}%`;
-        return mark;
-      })];
-    }
-
-    function fold(item, isOpen) {
-      if (isOpen) {
-        folded.delete(item.key);
-        if (item.span.childRunId) loadChild(item.span.childRunId);
-      } else folded.add(item.key);
-      touch();
-      draw();
-    }
-
-    /** A child's events, page by page, and again as long as it goes on. */
-    async function loadChild(childId) {
-      if (children.has(childId)) return;
-      if (children.size >= CHILDREN_MAX) return app.fail(new Error(`${CHILDREN_MAX} child runs are shown already; open this one by its link`));
-      const child = { line: createTimeline(childId), timer: null };
-      children.set(childId, child);
-      const look = async () => {
-        try {
-          for (let more = true; more && isMounted;) {
-            const page = await api.get(`/api/agent/runs/${encodeURIComponent(childId)}?limit=${PAGE_EVENTS}&after=${child.line.lastSeq}`);
-            const before = child.line.lastSeq;
-            for (const event of page.events) child.line.add(event);
-            more = page.next_after !== undefined && child.line.lastSeq > before;
-          }
-        } catch (error) {
-          if (error.status !== 404) app.fail(error);
-        }
-        touch();
-        if (isMounted && !child.line.completed && !isOver) child.timer = setTimeout(look, CHILD_MS);
-      };
-      await look();
-    }
-
-    function select(item) {
-      rows.select(item.key);
-      shownSide = item;
-      fill(detail, spanCard(item, app, {
-        close: unselect,
-        zoom: item.span.isPoint ? null : () => {
-          const { now } = span();
-          const from = item.span.start;
-          zoom = { from, to: Math.max(from + 1, item.span.end ?? now) };
-          touch();
-        },
-        resume: item.line === line ? resumeFrom : null,
-      }));
-      if (matchMedia('(max-width: 1000px)').matches) detail.scrollIntoView({ block: 'start' });
-    }
-
-    /** Opens the row of an event. */
-    function reveal(seq) {
-      const item = rowsOf(line, { folded: new Set(), childOf: () => null, wanted: () => true })
-        .findLast(({ span: one }) => one.call?.seq === seq || one.result?.seq === seq);
-      if (!item) return;
-      hasPoints ||= item.span.isPoint;
-      points.querySelector('input').checked = hasPoints;
-      folded.clear();
-      isDirty = true;
-      draw();
-      rows.reveal(item.key);
-      select(item);
-    }
-
-    function unselect() {
-      shownSide = null;
-      fill(detail);
-      rows.element.focus();
-    }
-
-    function draw() {
-      if (!isMounted || !isDirty && (isOver || document.hidden)) return;
-      const wasDirty = isDirty;
-      isDirty = false;
-      const { from, to } = span();
-      const seen = visibleSpan();
-      waits = waitsOf(line, to);
-      placeAt = scaleOf(seen.from, seen.to, hasShortWaits ? waits : []);
-      wide.hidden = zoom === null;
-      if (wasDirty) {
-        rows.set(rowsOf(line, { folded, childOf: (child) => children.get(child)?.line ?? null, wanted: (one) => hasPoints || !one.isPoint }));
-        header();
-        cards();
-        if (shownSide) refreshSide();
-      } else rows.redraw();
-      const waitMicros = waits.reduce((total, wait) => total + Math.max(0, Math.min(to, wait.end) - wait.start), 0);
-      fill(sums, `${format.duration(to - from)} in all, `, h('strong', null, format.duration(Math.max(0, to - from - waitMicros))), ' worked',
-        waitMicros > 0 ? [', ', h('span', { class: 'warn' }, `${format.duration(waitMicros)} waited`)] : null, line.cost === null ? null : `, ${format.cost(line.cost)}`,
-        ` · ${format.count(line.events)} events`, line.damaged ? h('span', { class: 'bad' }, `, ${line.damaged} damaged lines`) : null,
-        line.isFull ? ` · only the first ${format.count(EVENTS_MAX)} are shown` : null);
-      scale.classList.toggle('short', hasShortWaits);
-      fill(scale, h('span', { class: 'name' }), h('span', { class: 'marks' },
-        [0, 0.25, 0.5, 0.75, 1].map((part) => h('span', null, format.duration(seen.from - from + (seen.to - seen.from) * part)))), h('span', { class: 'took' }));
-    }
-
-    let cardsVersion = '';
-    function cards() {
-      const ended = `${line.completed?.seq}/${line.resumptions.length}/${row?.head.seq}`;
-      const version = [ended, line.toolCalls, line.modelCalls, line.httpCalls, line.cost].join();
-      // While somebody reads there, only an end is worth a change.
-      if (version === cardsVersion || about.contains(document.activeElement) && cardsVersion.startsWith(`${ended},`)) return;
-      cardsVersion = version;
-      const open = new Set([...about.querySelectorAll('details[open] > summary')].map((summary) => summary.textContent));
-      about.replaceChildren(...runCards(line, row, app, { record, resume: resumeFrom }));
-      for (const made of about.querySelectorAll('details')) if (open.has(made.firstChild.textContent)) made.open = true;
-    }
-
-    let sideVersion = '';
-    function refreshSide() {
-      const one = shownSide.span;
-      const version = [shownSide.key, one.end, one.pieces, one.again].join();
-      if (version === sideVersion || detail.contains(document.activeElement)) return;
-      sideVersion = version;
-      select(shownSide);
-    }
-
-    let headVersion = '';
-    function header() {
-      const started = line.started?.payload;
-      const end = line.completed?.payload;
-      const status = row?.corruption ? 'corrupt' : answers.size ? 'waiting' : end?.status ?? row?.status ?? 'running';
-      if (row && (end || isOver)) record.ended(`${line.completed?.seq}/${line.attempts.length}/${isOver}`, { isWell: end?.status === 'ok', events: row.head.seq });
-      const version = [status, started?.skill, end?.code, isOver, record.explanation?.decided].join();
-      if (version === headVersion) return;
-      headVersion = version;
-      const isEnded = ['ok', 'error', 'cancelled'].includes(end?.status);
-      fill(head,
-        h('div', { class: 'head' },
-          h('h1', null, started?.skill ?? row?.skill ?? 'Run'), h('span', { class: `chip ${status}` }, status), copied(id, app, 'the id of the run'),
-          h('div', { class: 'actions' },
-            end && !['suspended'].includes(end.status) ? null : h('button', { type: 'button', class: 'danger', onclick: cancel }, 'Cancel'),
-            end?.status === 'interrupted' || isOver && !end ? h('button', { type: 'button', class: 'primary', onclick: resume }, 'Resume') : null,
-            isEnded && started ? h('button', { type: 'button', onclick: again }, 'Run again') : null)),
-        h('p', { class: 'dim' },
-          started?.parent_run_id ? ['Asked for by ', h('a', { href: `#/runs/${started.parent_run_id}` }, format.short(started.parent_run_id)), '. '] : null,
-          started?.resumed_from ? ['Repeats the beginning of ', h('a', { href: `#/runs/${started.resumed_from}` }, format.short(started.resumed_from)), '. '] : null,
-          started?.session ? ['The ledger of ', h('a', { href: `#/executions/${started.session.execution_id}` }, 'an execution'), '. '] : null,
-          h('a', { href: `#/runs?parent=${id}` }, 'Runs that it asked for')),
-        row?.corruption ? h('div', { class: 'note bad' }, `The ledger is damaged: ${row.corruption}`) : null,
-        outcomeCard(line, record.explanation, reveal));
-    }
-
-    async function act(work) {
-      try {
-        return await work();
-      } catch (error) {
-        app.fail(error);
-        return null;
-      }
-    }
-
-    async function cancel() {
-      const data = await ask({ title: 'Cancel this run?', body: h('p', null, 'It ends as cancelled, with the runs that it asked for. What it did already stays done.'), yes: 'Cancel the run', isDanger: true });
-      if (data && await act(() => api.post(`${path}/cancel`))) app.say('The run is being cancelled');
-    }
-
-    const ambiguous = () => h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'retry' }), 'Make calls again that may have had their effect');
-
-    async function resume() {
-      const data = await ask({ title: 'Resume this run?', body: [h('p', null, 'It is run again from its beginning, is told what is on record, and goes on where that ends.'), ambiguous()], yes: 'Resume' });
-      if (!data) return;
-      const done = await act(() => api.post(`${path}/resume`, { retry_ambiguous: data.has('retry') }));
-      if (done) {
-        app.say('The run goes on');
-        watch();
-      }
-    }
-
-    async function resumeFrom(node) {
-      const data = await ask({ title: 'Begin a new run here?', body: [h('p', null, 'A new run repeats this one up to ', h('code', null, node), ' and goes on from there. This one stays as it is.'), ambiguous()], yes: 'Begin it' });
-      if (!data) return;
-      const done = await act(() => api.post(`${path}/resume`, { from_node: node, retry_ambiguous: data.has('retry') }));
-      if (done) app.go(`#/runs/${done.run_id}`);
-    }
-
-    async function again() {
-      const started = line.started.payload;
-      const data = await ask({ title: 'Run it again?', body: h('p', null, 'A new run of the skill begins, with the same input. Nothing of this one is taken over.'), yes: 'Run it again' });
-      if (!data) return;
-      const done = await act(() => api.post('/api/agent/runs', { skill_name: started.skill, input: started.input ?? {} }));
-      if (done) app.go(`#/runs/${done.run_id}`);
-    }
-
-    async function summary() {
-      try {
-        const answer = await api.get(`${path}?limit=1`);
-        if (!isMounted) return;
-        row = answer.run;
-        headVersion = '';
-        touch();
-      } catch (error) {
-        if (isMounted && error.status === 404) fill(root, h('h1', null, 'There is no such run'), h('p', null, h('code', null, id)), h('a', { href: '#/runs' }, 'All runs'));
-        else app.fail(error);
-        if (error.status === 404) unmount();
-      }
-    }
-
-    function watch() {
-      close();
-      isOver = false;
-      close = api.stream(`${path}/events`, {
-        types: EVENT_TYPES,
-        after: line.lastSeq || null,
-        on(_type, event) {
-          line.add(event);
-          if (['run_started', 'run_completed', 'run_resumed'].includes(event.type)) summary();
-          if (line.isFull) close();
-          touch();
-        },
-        reset() {
-          line = createTimeline(id);
-          touch();
-        },
-        damaged() {
-          line.damaged += 1;
-          touch();
-        },
-        end() {
-          isOver = true;
-          summary();
-        },
-        // That there is no such run, the summary says.
-        fail: (error) => { if (error.status !== 404) app.fail(error); },
-      });
-    }
-
-    const forget = app.pending.subscribe(({ approvals }) => {
-      const mine = approvals.filter((approval) => approval.run_id === id || children.has(approval.run_id));
-      for (const approval of mine) {
-        if (answers.has(approval.approval_id + approval.run_id)) continue;
-        const card = answerCard(approval, app, { answered: () => app.pending.refresh(), hasRun: approval.run_id !== id });
-        answers.set(approval.approval_id + approval.run_id, card);
-        asks.append(card.element);
-      }
-      const there = new Set(mine.map((approval) => approval.approval_id + approval.run_id));
-      for (const [key, card] of answers) {
-        if (there.has(key)) continue;
-        card.close();
-        card.element.remove();
-        answers.delete(key);
-      }
-      touch();
-    });
-
-    function unmount() {
-      if (!isMounted) return;
-      isMounted = false;
-      clearInterval(drawing);
-      close();
-      forget();
-      for (const card of answers.values()) card.close();
-      for (const child of children.values()) clearTimeout(child.timer);
-      rows.clear();
-    }
-
-    const drawing = setInterval(draw, DRAW_MS);
-    summary();
-    watch();
-    draw();
-    return unmount;
+    const view = new RunView(root, id, app);
+    return () => view.unmount();
   },
 };
+
+class RunView {
+  #app;
+  #id;
+  #path;
+  #root;
+  #line;
+  /** The run as a list has it. */
+  #row = null;
+  #isOver = false;
+  #isMounted = true;
+  #isDirty = true;
+  /** What was opened, as a row of the waterfall. */
+  #opened = null;
+  /** Questions of it, and of the runs inside it, that wait. */
+  #waiting = 0;
+  #closeStream = () => {};
+  #versions = { head: '', cards: '', opened: '' };
+  #timers = [];
+  #later = null;
+
+  constructor(root, id, app) {
+    const { h } = app;
+    this.#app = app;
+    this.#id = id;
+    this.#root = root;
+    this.#path = `/api/agent/runs/${encodeURIComponent(id)}`;
+    this.#line = new Timeline(id);
+    const touch = () => { this.#isDirty = true; };
+    this.touch = touch;
+    this.children = new ChildRuns({ api: app.api, fail: app.fail, changed: touch });
+    this.record = createRecord(this.#path, app, touch);
+    this.actions = runActions(id, app, { isShown: () => this.#isMounted, goesOn: () => this.#watch() });
+    this.waterfall = new Waterfall({
+      open: (item) => this.#open(item),
+      unfolded: (childId) => this.children.show(childId),
+      changed: () => { touch(); this.#draw(); },
+    });
+    this.head = h('div', { class: 'run-head' });
+    this.asks = h('div', { class: 'answers' });
+    this.answers = createAnswers(this.asks, app, {
+      wanted: ({ run_id: runId }) => runId === id || this.children.has(runId),
+      hasRun: ({ run_id: runId }) => runId !== id,
+    });
+    this.detail = h('div', { class: 'detail' });
+    this.about = h('div');
+    app.dom.fill(root, this.head, this.asks, h('div', { class: 'columns' },
+      this.waterfall.element,
+      h('aside', { class: 'side', 'aria-label': 'About the run' }, this.detail, this.about)));
+    this.pressed = (event) => this.#press(event);
+    document.addEventListener('keydown', this.pressed);
+    this.forget = app.pending.subscribe(({ approvals }) => this.#ask(approvals));
+    this.#timers.push(setInterval(() => this.#draw(), DRAW_MS));
+    this.#summarize();
+    this.#watch();
+    this.#draw();
+  }
+
+  unmount() {
+    if (!this.#isMounted) return;
+    this.#isMounted = false;
+    for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#later);
+    document.removeEventListener('keydown', this.pressed);
+    this.#closeStream();
+    this.forget();
+    this.answers.close();
+    this.children.close();
+    this.waterfall.clear();
+  }
+
+  /** The run as a list has it, asked for anew. */
+  async #summarize() {
+    try {
+      const { run } = await this.#app.api.get(`${this.#path}?limit=1`);
+      if (!this.#isMounted) return;
+      this.#row = run;
+      if (this.#line.isFull) await this.#jumpToEnd(run);
+      this.#versions.head = '';
+      this.touch();
+    } catch (error) {
+      if (!this.#isMounted) return;
+      if (error.status !== 404) return this.#app.fail(error);
+      const { h, dom } = this.#app;
+      this.unmount();
+      dom.fill(this.#root, h('h1', null, 'There is no such run'), h('p', null, h('code', null, this.#id)), h('a', { href: '#/runs' }, 'All runs'));
+    }
+  }
+
+  /** Of a run that has more events than are shown the end is shown all the same. */
+  async #jumpToEnd(run) {
+    this.#isOver = FINAL.has(run.status);
+    if (run.status === 'running') {
+      this.#later = setTimeout(() => this.#summarize(), LOOK_MS);
+      return;
+    }
+    const { events } = await this.#app.api.get(`${this.#path}?limit=1&after=${run.head.seq - 1}`);
+    for (const event of events) this.#line.addEnd(event);
+  }
+
+  #watch() {
+    this.#closeStream();
+    this.#isOver = false;
+    this.#closeStream = this.#app.api.stream(`${this.#path}/events`, {
+      types: EVENT_TYPES,
+      after: this.#line.lastSeq || null,
+      on: (_type, event) => this.#hear(event),
+      reset: () => {
+        this.#line = new Timeline(this.#id);
+        this.touch();
+      },
+      damaged: () => {
+        this.#line.damaged += 1;
+        this.touch();
+      },
+      end: () => {
+        this.#isOver = true;
+        this.#summarize();
+      },
+      // That there is no such run, the summary says.
+      fail: (error) => { if (error.status !== 404) this.#app.fail(error); },
+    });
+  }
+
+  #hear(event) {
+    this.#line.add(event);
+    this.touch();
+    if (this.#line.isFull) this.#closeStream();
+    if (this.#line.isFull || ['run_started', 'run_completed', 'run_resumed'].includes(event.type)) this.#summarize();
+  }
+
+  #press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !KEYS.has(event.key)) return;
+    const { rows } = this.waterfall;
+    if (event.target.closest('input, select, textarea, button, a, summary, dialog, [tabindex="0"]') || rows.element.contains(event.target)) return;
+    rows.element.focus({ preventScroll: true });
+    rows.press(event);
+  }
+
+  #draw() {
+    if (!this.#isMounted || !this.#isDirty && (this.#isOver && !this.#isWaiting() || document.hidden)) return;
+    const at = now() * MICROS_PER_MS;
+    if (!this.#isDirty) return this.waterfall.move(at);
+    this.#isDirty = false;
+    this.children.showSome(this.#line.calls);
+    this.waterfall.show({ line: this.#line, childOf: (childId) => this.children.of(childId), isOver: this.#isOver, now: at });
+    this.#drawHead();
+    this.#drawCards();
+    this.#drawOpened();
+    return undefined;
+  }
+
+  #isWaiting() {
+    return this.#line.completed?.payload.status === 'suspended';
+  }
+
+  #open(item) {
+    this.#opened = item;
+    this.#versions.opened = this.#versionOf(item);
+    this.waterfall.select(item.key);
+    const isOwn = item.line === this.#line;
+    this.#app.dom.fill(this.detail, spanCard(item, this.#app, {
+      isOwn,
+      close: () => this.#close(),
+      zoom: item.span.isPoint ? null : () => this.waterfall.zoom(item.span),
+      resume: isOwn && !this.#isExecution() ? (point) => this.actions.resumeFrom(point) : null,
+    }));
+    this.#app.say(`Details of ${item.span.label || item.span.kind}`);
+    if (matchMedia('(max-width: 1000px)').matches) this.detail.scrollIntoView({ block: 'start' });
+  }
+
+  #close() {
+    this.#opened = null;
+    this.#app.dom.fill(this.detail);
+    this.waterfall.rows.element.focus();
+  }
+
+  #versionOf({ key, span }) {
+    return [key, span.end, span.pieces, span.again].join();
+  }
+
+  #drawOpened() {
+    if (this.#opened === null || this.detail.contains(document.activeElement)) return;
+    if (this.#versionOf(this.#opened) !== this.#versions.opened) this.#open(this.#opened);
+  }
+
+  #isExecution() {
+    return Boolean(this.#line.started?.payload.session);
+  }
+
+  #drawCards() {
+    const line = this.#line;
+    const version = [line.completed?.seq, line.attempts.length, this.#row?.head.seq, line.toolCalls, line.modelCalls, line.httpCalls, line.cost].join();
+    // Whoever reads there, or presses something, is left alone until it goes elsewhere.
+    if (version === this.#versions.cards || this.about.contains(document.activeElement)) return;
+    const open = new Set([...this.about.querySelectorAll('details[open] > summary')].map((summary) => summary.textContent));
+    this.about.replaceChildren(...runCards(line, this.#row, this.#app, {
+      record: this.record,
+      resume: this.#isExecution() ? null : (point) => this.actions.resumeFrom(point),
+    }));
+    for (const made of this.about.querySelectorAll('details')) if (open.has(made.firstChild.textContent)) made.open = true;
+    this.#versions.cards = version;
+  }
+
+  #drawHead() {
+    const line = this.#line;
+    const started = line.started?.payload;
+    const end = line.completed?.payload;
+    const status = this.#row?.corruption ? 'corrupt' : this.#waiting > 0 ? 'waiting' : end?.status ?? this.#row?.status ?? 'running';
+    if (this.#row && (end || this.#isOver)) {
+      this.record.ended(`${line.completed?.seq}/${line.attempts.length}/${this.#isOver}`,
+        { isWell: end?.status === 'ok', isQuick: !line.hasLarge, events: this.#row.head.seq });
+    }
+    const version = [status, started?.skill, end?.code, this.#isOver, this.record.explanation?.decided, line.calls.length > 0].join();
+    if (version === this.#versions.head) return;
+    this.#versions.head = version;
+    const { h, format, dom } = this.#app;
+    const hadFocus = this.head.contains(document.activeElement);
+    dom.fill(this.head,
+      h('div', { class: 'head' },
+        h('h1', { tabindex: '-1' }, started?.skill ?? this.#row?.skill ?? 'Run'), h('span', { class: `chip ${status}` }, status), copied(this.#id, this.#app, 'the id of the run'),
+        h('div', { class: 'actions' }, this.#buttons(started, end))),
+      h('p', { class: 'dim' },
+        started?.parent_run_id ? ['Called by ', h('a', { href: `#/runs/${started.parent_run_id}` }, format.short(started.parent_run_id)), '. '] : null,
+        started?.resumed_from ? ['Repeats the beginning of ', h('a', { href: `#/runs/${started.resumed_from}` }, format.short(started.resumed_from)), '. '] : null,
+        this.#isExecution() ? ['The ledger of ', h('a', { href: `#/executions/${started.session.execution_id}` }, 'an execution'), '. '] : null,
+        line.calls.length ? h('a', { href: `#/runs?parent=${this.#id}` }, 'Runs inside it') : null),
+      this.#row?.corruption ? h('div', { class: 'note bad' }, `The ledger is damaged: ${this.#row.corruption}`) : null,
+      outcomeCard(line, this.record.explanation, (seq) => this.#reveal(seq)));
+    if (hadFocus && !this.head.contains(document.activeElement)) this.head.querySelector('h1').focus({ preventScroll: true });
+  }
+
+  #buttons(started, end) {
+    const { h } = this.#app;
+    const { actions } = this;
+    const canCancel = !end || end.status === 'suspended';
+    const isCutOff = end?.status === 'interrupted' || this.#isOver && !end;
+    if (this.#isExecution()) return isCutOff ? this.#launchAgain(started) : null;
+    return [
+      canCancel && !this.#isOver ? h('button', { type: 'button', class: 'danger', onclick: actions.cancel }, 'Cancel') : null,
+      isCutOff ? h('button', { type: 'button', class: 'primary', onclick: actions.resume }, 'Resume') : null,
+      FINAL.has(end?.status) && started ? h('button', { type: 'button', onclick: () => actions.again(started) }, 'Run again') : null];
+  }
+
+  /** An execution is not resumed but launched again. */
+  #launchAgain({ skill, session }) {
+    const query = new URLSearchParams({ agent: skill, prior: this.#id, session: session.session_id ?? '' });
+    return this.#app.h('a', { href: `#/executions?${query}` }, 'Launch it again, where it was');
+  }
+
+  /** Opens the row of an event. */
+  #reveal(seq) {
+    const item = this.waterfall.reveal(seq);
+    if (item !== null) this.#open(item);
+  }
+
+  #ask(approvals) {
+    this.#waiting = this.answers.show(approvals);
+    this.touch();
+  }
+}
