@@ -1,6 +1,6 @@
 // What was said and done in an execution, put together from its events as they come.
 
-import { line, visible, text } from './dom.js';
+import { cutAt, line, text, visible } from './dom.js';
 import * as format from './format.js';
 import { permissionCard } from './permission.js';
 
@@ -291,13 +291,13 @@ class Growing {
 
   add(piece) {
     const room = this.#leftOut > 0 ? 0 : KEPT_CHARS_MAX - this.#whole.length;
-    const kept = piece.slice(0, cutAt(piece, room));
+    const kept = piece.slice(0, cutAt(piece, Math.min(piece.length, room)));
     this.#whole += kept;
     this.#leftOut += piece.length - kept.length;
   }
 
   flush() {
-    const end = cutAt(this.#whole, GROWING_CHARS_MAX);
+    const end = Math.max(this.#drawn, cutAt(this.#whole, Math.min(this.#whole.length, GROWING_CHARS_MAX)));
     if (end > this.#drawn) this.#pre.append(visible(this.#whole.slice(this.#drawn, end)));
     this.#drawn = end;
     this.#note.hidden = end === this.#whole.length;
@@ -308,12 +308,6 @@ class Growing {
     this.#note.hidden = this.#leftOut === 0;
     this.#note.textContent = `${format.count(this.#leftOut)} further characters are not shown here. They are on record.`;
   }
-}
-
-/** Where a text is cut of which at most so many units are wanted: never within a character. */
-export function cutAt(whole, unitsMax) {
-  if (whole.length <= unitsMax) return whole.length;
-  return /[\ud800-\udbff]/.test(whole.charAt(unitsMax - 1)) ? unitsMax - 1 : unitsMax;
 }
 
 /** What is said of the end of a turn, by its reason: before the time that it took, and after that. */

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { decidedElsewhere, timeLeft } from '../../../../src/api/page/js/decision.js';
 import { boundsInWords, unmetBounds } from '../../../../src/api/page/js/schema_bounds.js';
 import { schemaForm } from '../../../../src/api/page/js/schema_form.js';
-import { cutAt, executionEnd, turnEnd } from '../../../../src/api/page/js/transcript.js';
+import { executionEnd, turnEnd } from '../../../../src/api/page/js/transcript.js';
 
 const turn = { prompt_generation: 3, stop_reason: 'end_turn', undone: false };
 assert.equal(turnEnd(turn), 'Turn 3 ended');
@@ -25,12 +25,6 @@ assert.equal(decidedElsewhere({ decision: 'reject', source: 'timeout' }), 'Nobod
 assert.equal(decidedElsewhere({ decision: 'approve', source: 'cli' }), 'Somebody was first: it was approved at the command line.');
 assert.deepEqual(timeLeft(0), { words: 'The time to answer is over', look: 'bad' });
 assert.equal(timeLeft(Date.now() + 30_000).look, 'warn');
-
-// A character of two units is left out rather than cut in two.
-assert.equal(cutAt('ab\u{1f600}', 3), 2);
-assert.equal(cutAt('ab\u{1f600}', 4), 4);
-assert.equal(cutAt('abc', 2), 2);
-assert.equal(cutAt('abc', 0), 0);
 
 const text = (schema) => boundsInWords('string', schema);
 assert.equal(text({ minLength: 1, maxLength: 80 }), '1 to 80 characters');

@@ -31,7 +31,8 @@ export default {
     root.append(h('h1', {}, 'Health'), state, facts, charts,
       h('section', { class: 'card', 'aria-labelledby': 'ends' }, h('h2', { id: 'ends' }, 'How runs ended'), ended));
     let newest = null;
-    const drawTiles = () => { if (newest !== null) facts.replaceChildren(...tiles(app, newest)); };
+    let questions = null;
+    const drawTiles = () => { if (newest !== null) facts.replaceChildren(...tiles(app, newest, questions)); };
     const look = async () => {
       newest = parseMetrics(await app.api.text('/metrics', { signal: aborting.signal }));
       remember(newest);
@@ -54,7 +55,10 @@ export default {
     };
     lookOnce();
     const interval = setInterval(lookOnce, LOOK_INTERVAL_MS);
-    const unsubscribe = app.pending.subscribe(drawTiles);
+    const unsubscribe = app.pending.subscribe((state) => {
+      questions = state;
+      drawTiles();
+    });
     return () => {
       aborting.abort();
       unsubscribe();
@@ -119,8 +123,7 @@ function drawn(app) {
   ];
 }
 
-function tiles(app, samples) {
-  const { h, format } = app;
+function tiles({ h, format }, samples, questions) {
   const all = (name, wanted) => sum(samples, name, wanted);
   const sync = buckets(samples, null, 'ledger_sync_seconds');
   const run = buckets(samples, null, 'run_duration_seconds');
@@ -131,7 +134,7 @@ function tiles(app, samples) {
     ['Runs', `${format.count(all('runs_going_on'))} going on`],
     ['Queue', `${format.count(all('runs_queued'))} waiting`],
     ['Refused, no room', format.count(all('runs_refused_total'))],
-    ['Approvals', approvals(app)],
+    ['Approvals', waiting(format, questions)],
     ['Pool', `${format.count(all('engine_instances'))} of ${format.count(all('engine_instances_max'))} instances`],
     ['Components', format.count(all('engine_components'))],
     ['Executions', `${format.count(all('executions'))} live`],
@@ -150,9 +153,9 @@ function tiles(app, samples) {
     h('dt', {}, name), h('dd', {}, value)));
 }
 
-/** How many wait, as the header has it: those of other processes and of runs that were interrupted are among them. */
-function approvals({ pending: { state }, format }) {
-  return state.isKnown ? `${format.count(state.approvals.length)}${state.hasMore ? ' or more' : ''} waiting` : format.count(null);
+/** How many questions wait, as the header has it: those of other processes and of interrupted runs are among them. */
+function waiting(format, questions) {
+  return questions === null ? format.count(null) : `${format.count(questions.approvals.length)}${questions.hasMore ? ' or more' : ''} waiting`;
 }
 
 function ends({ h, format }, samples) {
