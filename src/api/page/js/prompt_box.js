@@ -75,7 +75,9 @@ function waitingPrompts(h) {
     const othersQueued = isLive ? Math.max(0, queued - sent.length) : 0;
     title.textContent = isLive ? 'Waiting for their turn' : 'Not taken: the execution has ended';
     list.replaceChildren(...sent.map(({ shown }) => shown));
-    others.textContent = othersQueued === 1 ? '1 prompt that was not sent from this page' : `${othersQueued} prompts that were not sent from this page`;
+    others.textContent = othersQueued === 1
+      ? '1 prompt that was sent before this page was opened, or elsewhere'
+      : `${othersQueued} prompts that were sent before this page was opened, or elsewhere`;
     others.hidden = othersQueued === 0;
     element.hidden = sent.length === 0 && othersQueued === 0;
   }

@@ -53,18 +53,18 @@ await scenario(async (page) => {
   await page.until(CAN_CANCEL);
   assertEqual(await page.eval(`${PROMPT}.value`), 'echo waits', 'what was typed while the prompt was sent');
 
-  // Prompts that wait are shown in order, also those that another page sent.
+  // Prompts that wait are shown in order, and those of before a reload are counted.
   await page.click('button', 'Send');
   await page.until(`${WAITING}.join() === 'echo waits'`);
   assertEqual(await page.eval(`document.activeElement.innerText`), 'Send', 'what has the focus');
   await page.reload();
-  await page.sees('1 prompt that was not sent from this page');
+  await page.sees('1 prompt that was sent before this page was opened, or elsewhere');
   for (const prompt of ['echo next', 'echo last']) {
     await page.type('Prompt', prompt);
     await page.click('button', 'Send');
   }
   await page.until(`${WAITING}.join() === 'echo next,echo last'`);
-  await page.sees('1 prompt that was not sent from this page');
+  await page.sees('1 prompt that was sent before this page was opened, or elsewhere');
 
   // A turn that goes on is cancelled, and the agent takes the next prompt.
   await page.until(CAN_CANCEL);

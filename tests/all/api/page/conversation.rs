@@ -30,6 +30,31 @@ fn a_form_that_is_half_typed_stays_and_nobody_is_called_back() {
     assert_eq!(launched[0]["metadata"]["letters"], 3, "{shown}");
 }
 
+/// More than a page of the list has.
+const EXECUTIONS: usize = 55;
+
+#[test]
+fn of_many_executions_only_the_newest_are_asked_for_again() {
+    let home = home();
+    let daemon = Daemon::start(&home);
+    let launch = json!({ "agent_profile_id": "probe-agent", "prompt": "exit 0" });
+    for _ in 0..EXECUTIONS {
+        let launched = daemon.post("/api/agent/executions", &launch);
+        assert_eq!(launched.status, 201, "{}", launched.json());
+        // Only so many may be live at once.
+        let path = format!(
+            "/api/agent/executions/{}",
+            launched.json()["id"].as_str().unwrap()
+        );
+        eventually("its end", || {
+            let status = &daemon.get(&path).json()["status"];
+            (status == "completed").then_some(())
+        });
+    }
+    let total = EXECUTIONS.to_string();
+    Script::start("executions_many.mjs", &daemon, &[&total]).run_alone();
+}
+
 /// What the form of `probe` asks for here: something with bounds of each kind.
 const BOUNDED_SCHEMA: &str = r#"{
     "type": "object",

@@ -30,7 +30,7 @@ function list(root, params, app) {
   const launch = h('details', {}, h('summary', {}, 'Launch an agent'));
   const fields = filters(app);
   const table = executionTable(app);
-  root.append(h('h1', {}, 'Executions'), launch, fields.element, table.element);
+  root.append(h('h1', {}, 'Executions'), launch, fields.element, ...table.elements);
   // What is typed in the form stays when other executions are listed.
   const show = ({ query }, isFirst) => {
     const isFilled = query.has('agent') || query.has('prior');
@@ -126,12 +126,13 @@ function executionTable(app) {
     all();
   });
   return {
-    element: h('div', {},
+    elements: [
       h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
         h('table', { class: 'executions' },
           h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
             .map((name) => h('th', { scope: 'col' }, name)))), body)),
-      note, more),
+      note, more,
+    ],
     look,
     changed() {
       settling ??= setTimeout(() => { settling = null; all(); }, SETTLE_MS);
