@@ -21,8 +21,7 @@ await scenario(async (page) => {
   await page.until(`/approval, rejected/.test(${row('Send from inside?')}.innerText)`, 'the rejection');
   // The keyboard moves in it from wherever the focus is, and opens.
   await page.eval('document.activeElement.blur()');
-  await page.press('End');
-  await page.press('k', 'KeyK');
+  await page.press('j', 'KeyJ');
   await page.press('Home');
   await page.press('Enter');
   await page.until(`document.querySelector('.detail article h2')?.textContent === 'probe'`);

@@ -40,6 +40,8 @@ class RunView {
   #isOver = false;
   #isMounted = true;
   #isDirty = true;
+  /** A press has begun in the view and is no click yet. */
+  #isPressed = false;
   /** What was opened, as a row of the waterfall. */
   #opened = null;
   /** Questions of it, and of the runs inside it, that wait. */
@@ -79,6 +81,11 @@ class RunView {
       h('aside', { class: 'side', 'aria-label': 'About the run' }, this.detail, this.about)));
     this.pressed = (event) => this.#press(event);
     document.addEventListener('keydown', this.pressed);
+    this.down = () => { this.#isPressed = true; };
+    // The click comes after it.
+    this.up = () => setTimeout(() => { this.#isPressed = false; });
+    root.addEventListener('pointerdown', this.down);
+    for (const type of ['pointerup', 'pointercancel']) window.addEventListener(type, this.up);
     this.forget = app.pending.subscribe(({ approvals }) => this.#ask(approvals));
     this.#timers.push(setInterval(() => this.#draw(), DRAW_MS));
     this.#summarize();
@@ -92,6 +99,8 @@ class RunView {
     for (const timer of this.#timers) clearInterval(timer);
     clearTimeout(this.#later);
     document.removeEventListener('keydown', this.pressed);
+    this.#root.removeEventListener('pointerdown', this.down);
+    for (const type of ['pointerup', 'pointercancel']) window.removeEventListener(type, this.up);
     this.#closeStream();
     this.forget();
     this.answers.close();
@@ -168,7 +177,8 @@ class RunView {
   }
 
   #draw() {
-    if (!this.#isMounted || !this.#isDirty && (this.#isOver && !this.#isWaiting() || document.hidden)) return;
+    // What is drawn anew under a press would never be clicked.
+    if (!this.#isMounted || this.#isPressed || !this.#isDirty && (this.#isOver && !this.#isWaiting() || document.hidden)) return;
     const at = now() * MICROS_PER_MS;
     if (!this.#isDirty) return this.waterfall.move(at);
     this.#isDirty = false;
