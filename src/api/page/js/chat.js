@@ -27,95 +27,127 @@ const EXECUTION_ID = /^(exec_[0-9a-f]+)_([0-9]+)$/;
  * @returns {() => void} ends it
  */
 export function chat(root, id, app) {
-  const { h } = app;
-  const path = `/api/agent/executions/${encodeURIComponent(id)}`;
-  const aborting = new AbortController();
-  const openedMs = now();
-  let execution = null;
-  let close = () => {};
-  let looks = 0;
-  const look = async () => {
-    looks += 1;
-    const mine = looks;
-    const found = await app.api.get(path, { signal: aborting.signal });
-    // Answers may come in another order than they were asked for.
-    if (mine === looks) show(found);
-  };
-  const talk = transcript(app, (permission, answer) => app.api.post(
-    `/api/agent/runs/${execution.prior_session}/approve`, { approval_id: permission.permission_id, ...answer }));
-  const head = headOf(app);
-  const box = promptBox(app, path, look);
-  const steering = steeringOf(app, path, look);
-  const again = h('p', { hidden: true });
-  const foot = h('div', { class: 'execution-foot' }, ...box.elements, steering.element, again);
-  root.append(h('h1', {}, 'Execution ', h('code', { class: 'id' }, id)), head.element, talk.element, foot);
+  const shown = new Chat(root, id, app);
+  shown.open();
+  return () => shown.close();
+}
 
-  function show(found) {
-    execution = found;
+class Chat {
+  #root;
+  #app;
+  #path;
+  #aborting = new AbortController();
+  #openedMs = now();
+  #execution = null;
+  #looks = 0;
+  #stream = null;
+  #ticking = null;
+  #talk;
+  #head;
+  #box;
+  #steering;
+  #again;
+  #foot;
+
+  constructor(root, id, app) {
+    const { h } = app;
+    this.#root = root;
+    this.#app = app;
+    this.#path = `/api/agent/executions/${encodeURIComponent(id)}`;
+    const look = () => this.#look();
+    this.#talk = transcript(app, (permission, answer) => app.api.post(
+      `/api/agent/runs/${this.#execution.prior_session}/approve`, { approval_id: permission.permission_id, ...answer }));
+    this.#head = headOf(app);
+    this.#box = promptBox(app, this.#path, look);
+    this.#steering = steeringOf(app, this.#path, look);
+    this.#again = h('p', { hidden: true });
+    this.#foot = h('div', { class: 'execution-foot' }, ...this.#box.elements, this.#steering.element, this.#again);
+    root.append(h('h1', {}, 'Execution ', h('code', { class: 'id' }, id)), this.#head.element, this.#talk.element, this.#foot);
+  }
+
+  async open() {
+    const { h } = this.#app;
+    this.#ticking = setInterval(() => this.#talk.tick(), TICK_MS);
+    try {
+      await this.#look();
+    } catch (error) {
+      if (error.name !== 'AbortError') {
+        this.#root.replaceChildren(h('h1', {}, 'Execution'), h('p', { class: 'note bad' }, error.message));
+      }
+      return;
+    }
+    if (!this.#aborting.signal.aborted) this.#listen();
+  }
+
+  close() {
+    this.#aborting.abort();
+    clearInterval(this.#ticking);
+    this.#stream?.();
+    this.#talk.close();
+  }
+
+  async #look() {
+    this.#looks += 1;
+    const mine = this.#looks;
+    const found = await this.#app.api.get(this.#path, { signal: this.#aborting.signal });
+    // Answers may come in another order than they were asked for.
+    if (mine === this.#looks) this.#show(found);
+  }
+
+  #lookAgain() {
+    this.#look().catch(this.#app.fail);
+  }
+
+  #show(execution) {
+    this.#execution = execution;
     const isLive = LIVE.includes(execution.status);
-    const hasFocus = foot.contains(document.activeElement);
-    for (const part of [head, box, steering]) part.show(execution, isLive);
-    showAgain(h, again, execution, isLive);
+    const hasFocus = this.#foot.contains(document.activeElement);
+    for (const part of [this.#head, this.#box, this.#steering]) part.show(execution, isLive);
+    showAgain(this.#app.h, this.#again, execution, isLive);
     // What had the focus is not there any more.
-    if (hasFocus && !isLive && !document.activeElement.checkVisibility()) talk.element.focus();
+    if (hasFocus && !isLive && !document.activeElement.checkVisibility()) this.#talk.element.focus();
+  }
+
+  #listen() {
+    this.#stream = this.#app.api.stream(`${this.#path}/events`, {
+      types: TYPES,
+      on: (_type, event) => {
+        this.#talk.add(event);
+        this.#hear(event);
+        // Nothing follows it; whoever stayed would ask again for what is over.
+        if (event.type === 'stopped') this.#over();
+      },
+      reset: () => this.#talk.clear(),
+      live: (isLive) => this.#head.link(isLive ? '' : 'the connection is lost; trying again'),
+      end: () => this.#over(),
+      fail: (error) => {
+        this.#head.link('the connection is lost');
+        this.#app.fail(error);
+      },
+    });
+  }
+
+  #over() {
+    this.#stream();
+    this.#head.link('');
+    this.#lookAgain();
   }
 
   /** What an event says about the state; the first events are those on record, and older than what was asked for. */
-  function heard(event) {
-    if (event.type === 'context_window') head.context(event);
-    if (event.type === 'running') box.begun(event);
+  #hear(event) {
+    const execution = this.#execution;
+    if (event.type === 'context_window') this.#head.context(event);
+    if (event.type === 'running') this.#box.begun(event);
     if (!LIVE.includes(execution.status)) return;
     const isNewTurn = event.type === 'running' && event.prompt_generation > execution.prompt_generation;
     if (Object.hasOwn(STATUS_AFTER, event.type)) execution.status = STATUS_AFTER[event.type];
     if (event.type === 'mode_changed') execution.mcp_mode = event.mcp_mode;
     if (isNewTurn) execution.prompts_queued = Math.max(0, execution.prompts_queued - 1);
-    if (Object.hasOwn(STATUS_AFTER, event.type) || event.type === 'mode_changed') show(execution);
+    if (Object.hasOwn(STATUS_AFTER, event.type) || event.type === 'mode_changed') this.#show(execution);
     // What is on record already is shown and not said.
-    if (event.type === 'complete' && format.millis(event.time) >= openedMs) app.say(turnEnd(event));
-    if (isNewTurn || event.type === 'session_status') look().catch(app.fail);
+    if (event.type === 'complete' && format.millis(event.time) >= this.#openedMs) this.#app.say(turnEnd(event));
+    if (isNewTurn || event.type === 'session_status') this.#lookAgain();
   }
-
-  function over() {
-    close();
-    head.link('');
-  }
-
-  function listen() {
-    if (aborting.signal.aborted) return;
-    close = app.api.stream(`${path}/events`, {
-      types: TYPES,
-      on(type, event) {
-        talk.add(event);
-        heard(event);
-        if (type !== 'stopped') return;
-        // Nothing follows it; whoever stayed would be told so, and ask again for what is over.
-        over();
-        look().catch(app.fail);
-      },
-      reset: () => talk.clear(),
-      live: (isLive) => head.link(isLive ? '' : 'the connection is lost; trying again'),
-      end: () => {
-        over();
-        look().catch(app.fail);
-      },
-      fail(error) {
-        head.link('the connection is lost');
-        app.fail(error);
-      },
-    });
-  }
-
-  look().then(listen).catch((error) => {
-    if (error.name === 'AbortError') return;
-    root.replaceChildren(h('h1', {}, 'Execution'), h('p', { class: 'note bad' }, error.message));
-  });
-  const interval = setInterval(() => talk.tick(), TICK_MS);
-  return () => {
-    aborting.abort();
-    clearInterval(interval);
-    close();
-    talk.close();
-  };
 }
 
 /** What is above the transcript: state, connection and facts. */

@@ -52,9 +52,34 @@ function list(root, params, app) {
   return unmount;
 }
 
-/** The table of those that are wanted, of which `look` asks for the newest anew and `changed` for all that are shown. */
+/** The table of those that are wanted, which is kept as they are. */
 function executionTable(app) {
   const { h } = app;
+  const body = h('tbody', {});
+  const more = h('button', { type: 'button', class: 'quiet', hidden: true, onclick: () => reader.more() }, 'Show more');
+  const note = h('p', { hidden: true });
+  const reader = executionReader(app, (executions, { hasMore, isFull, wanted }) => {
+    const focused = document.activeElement?.closest?.('tr')?.dataset.id;
+    body.replaceChildren(...executions.map((execution) => row(app, execution)));
+    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
+    more.hidden = !hasMore || isFull;
+    note.hidden = executions.length > 0 && !(hasMore && isFull);
+    note.textContent = executions.length > 0 ? `Only the newest ${executions.length} are shown. Filters find others.` : emptyWords(wanted);
+  });
+  return {
+    ...reader,
+    elements: [
+      h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
+        h('table', { class: 'executions' },
+          h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
+            .map((name) => h('th', { scope: 'col' }, name)))), body)),
+      note, more,
+    ],
+  };
+}
+
+/** Reads those that are wanted and has them drawn: `look` asks for the newest anew, `changed` for all that are shown. */
+function executionReader(app, draw) {
   let aborting = new AbortController();
   let wanted = { status: '', session: '' };
   let executions = [];
@@ -64,9 +89,6 @@ function executionTable(app) {
   let isAsked = false;
   let looking = null;
   let settling = null;
-  const body = h('tbody', {});
-  const more = h('button', { type: 'button', class: 'quiet', hidden: true }, 'Show more');
-  const note = h('p', { hidden: true });
 
   // One look at a time, and one more when something happened meanwhile.
   function look() {
@@ -74,7 +96,8 @@ function executionTable(app) {
     looking ??= (async () => {
       while (isAsked) {
         isAsked = false;
-        await lookOnce(aborting.signal);
+        executions = await read(aborting.signal);
+        draw(executions, { hasMore, isFull: pages >= PAGES_MAX, wanted });
       }
     })().catch((error) => {
       isStale = true;
@@ -85,16 +108,13 @@ function executionTable(app) {
     });
   }
 
-  async function lookOnce(signal) {
+  async function read(signal) {
     const isWhole = isStale;
     isStale = false;
     const first = await pageOf(app, wanted, null, signal);
-    const isSame = first.executions.every(({ id }, place) => executions[place]?.id === id);
-    if (!isWhole && isSame && executions.length > first.executions.length) {
-      draw([...first.executions, ...executions.slice(first.executions.length)]);
-      return;
-    }
-    const found = [...first.executions];
+    const found = first.executions;
+    const isSame = found.every(({ id }, place) => executions[place]?.id === id);
+    if (!isWhole && isSame && executions.length > found.length) return [...found, ...executions.slice(found.length)];
     let cursor = first.next_cursor ?? null;
     for (let page = 1; page < pages && cursor !== null; page += 1) {
       const next = await pageOf(app, wanted, cursor, signal);
@@ -102,18 +122,7 @@ function executionTable(app) {
       cursor = next.next_cursor ?? null;
     }
     hasMore = cursor !== null;
-    draw(found);
-  }
-
-  function draw(found) {
-    executions = found;
-    const focused = document.activeElement?.closest?.('tr')?.dataset.id;
-    body.replaceChildren(...executions.map((execution) => row(app, execution)));
-    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
-    const isFull = pages >= PAGES_MAX && hasMore;
-    more.hidden = !hasMore || isFull;
-    note.hidden = executions.length > 0 && !isFull;
-    note.textContent = isFull ? `Only the newest ${executions.length} are shown. Filters find others.` : emptyWords(wanted);
+    return found;
   }
 
   function all() {
@@ -121,21 +130,14 @@ function executionTable(app) {
     look();
   }
 
-  more.addEventListener('click', () => {
-    pages += 1;
-    all();
-  });
   return {
-    elements: [
-      h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
-        h('table', { class: 'executions' },
-          h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
-            .map((name) => h('th', { scope: 'col' }, name)))), body)),
-      note, more,
-    ],
     look,
     changed() {
       settling ??= setTimeout(() => { settling = null; all(); }, SETTLE_MS);
+    },
+    more() {
+      pages += 1;
+      all();
     },
     show(next) {
       // What was asked for before is not what is wanted now.
