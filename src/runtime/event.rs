@@ -6,7 +6,7 @@ use super::backend::End;
 use super::state::{Ending, ExecutionStatus};
 use crate::call::{PermissionOption, PlanEntry, SessionUpdate, TurnStop, Usage};
 use crate::clock::Timestamp;
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, RunId};
 use crate::ledger::{
     self, ApprovalSource, CallFailure, CallKind, Json, Origin, Record, RunCompleted, RunStatus,
     SessionPhase,
@@ -97,6 +97,9 @@ pub enum EventKind {
         target: Option<CallKind>,
         /// Its arguments.
         arguments: Json,
+        /// The run of the skill that is called, once it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        child_run_id: Option<RunId>,
     },
     /// What it answered.
     ToolUpdate {
@@ -386,6 +389,7 @@ impl EventKind {
                 name: call.name,
                 target: call.kind,
                 arguments: call.arguments,
+                child_run_id: call.child_run_id,
             },
             ledger::Event::ToolResult(result) => Self::ToolUpdate {
                 call_id: result.call_id,

@@ -1,35 +1,24 @@
 // A question of a run, and the way to answer it.
 
-import { now } from './clock.js';
+import { decidedElsewhere, REASON_CHARS_MAX, timeLeft } from './decision.js';
 import { fill, h, line, text } from './dom.js';
 import * as format from './format.js';
 import { facts, value } from './value.js';
 
-/** Characters that a reason may have, as the daemon has it. */
-const REASON_CHARS_MAX = 1_024;
-/** Milliseconds that are left when a question becomes urgent. */
-const URGENT_MS = 60_000;
 /** Characters that are shown of why an answer failed. Protects the card. */
 const FAILURE_CHARS_MAX = 600;
 
+/** Milliseconds between two looks at the clock. */
+const TICK_MS = 1_000;
+
 let count = 0;
 
-function timeLeftMs(approval) {
-  const askedMs = format.millis(approval.asked_at);
-  return askedMs === null ? null : askedMs + approval.timeout_ms - now();
-}
-
 /** What an answer was that did not come from this card. */
-function decisionNote({ decision, source, option, reason }) {
-  const word = decision === 'approve' ? 'approved' : 'rejected';
-  const without = { timeout: 'Nobody answered in time', cancelled: 'Its turn was cancelled', auto: 'A rule answered' };
-  const said = Object.hasOwn(without, source)
-    ? h('strong', null, `${without[source]}: it was ${word}.`)
-    : [h('strong', null, `Somebody was first: it was ${word}`), ` ${format.decider(source)}.`];
-  return h('div', { class: `note ${decision === 'approve' ? 'good' : 'bad'}` },
-    h('p', null, said),
-    option ? h('p', null, 'Chosen: ', h('code', null, option)) : null,
-    reason ? h('p', null, 'Reason: ', reason) : null);
+function decisionNote(decision) {
+  return h('div', { class: `note ${decision.decision === 'approve' ? 'good' : 'bad'}` },
+    h('p', null, h('strong', null, decidedElsewhere(decision))),
+    decision.option ? h('p', null, 'Chosen: ', h('code', null, decision.option)) : null,
+    decision.reason ? h('p', null, 'Reason: ', decision.reason) : null);
 }
 
 function failureNote(error) {
@@ -72,15 +61,15 @@ function controlsOf(approval, id, answer) {
 
 /** Shows in `element`, each second, how much time is left; returns what ends that. */
 function showTimeLeft(element, approval) {
+  const askedMs = format.millis(approval.asked_at);
+  if (askedMs === null) return () => {};
   function tick() {
-    const leftMs = timeLeftMs(approval);
-    if (leftMs === null) return;
-    const isOver = leftMs <= 0;
-    element.textContent = isOver ? 'time is over' : `${format.duration(Math.ceil(leftMs / 1_000) * 1_000_000)} left`;
-    element.className = `left ${isOver ? 'bad' : leftMs < URGENT_MS ? 'warn' : 'dim'}`;
+    const { words, look } = timeLeft(askedMs + approval.timeout_ms);
+    element.textContent = words;
+    element.className = `left ${look}`;
   }
   tick();
-  const ticking = setInterval(tick, 1_000);
+  const ticking = setInterval(tick, TICK_MS);
   return () => clearInterval(ticking);
 }
 

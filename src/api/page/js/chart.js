@@ -1,5 +1,6 @@
 // Lines over time, small and without a library.
 
+// In the units of the drawing, which is stretched to the room there is.
 const WIDTH = 320;
 const HEIGHT = 96;
 const PAD = 4;

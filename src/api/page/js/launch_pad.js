@@ -1,7 +1,9 @@
 // Starting a run by hand: a form from the schema of the input, or the input as JSON, and from each to the other.
 
 import { parse } from './api.js';
-import { FieldError, schemaForm } from './schema_form.js';
+import { whileBusy } from './busy.js';
+import { fill } from './dom.js';
+import { FieldError, markField, schemaForm } from './schema_form.js';
 import { isPlain } from './schema_json.js';
 
 /** Bytes of the key that makes a start safe to send again. */
@@ -40,6 +42,7 @@ function inputForm(app, skillName, schema) {
     skillName,
     schema: isPlain(schema) ? schema : { type: 'object' },
     form: null,
+    unmark: null,
     place: h('div', { class: 'pad-input' }),
     problem: h('p', { class: 'problem', role: 'alert', hidden: true }),
   };
@@ -59,7 +62,7 @@ function inputForm(app, skillName, schema) {
     pad.place, pad.problem, start);
   element.addEventListener('submit', (event) => {
     event.preventDefault();
-    submit(pad, start).catch((error) => complain(pad, error));
+    whileBusy(start, () => submit(pad)).catch((error) => complain(pad, error));
   });
   showForm(pad, undefined);
   return element;
@@ -100,20 +103,16 @@ function inputOf(text) {
   return input;
 }
 
-async function submit(pad, start) {
+async function submit(pad) {
   const { app, skillName } = pad;
-  const input = pad.form === null ? inputOf(pad.raw.value) : pad.form.read() ?? {};
-  start.disabled = true;
-  try {
-    // JSON that a person typed goes as it is spelled.
-    const spelled = pad.form === null && pad.raw.value.trim() !== '' ? pad.raw.value : JSON.stringify(input);
-    const body = `{"skill_name":${JSON.stringify(skillName)},"input":${spelled}}`;
-    const started = await app.api.post('/api/agent/runs', body, { headers: { 'Idempotency-Key': key() } });
-    app.say('The run is started.');
-    app.go(`#/runs/${started.run_id}`);
-  } finally {
-    start.disabled = false;
-  }
+  const input = pad.form === null ? inputOf(pad.raw.value) : pad.form.read(true) ?? {};
+  // JSON that a person typed goes as it is spelled.
+  const spelled = pad.form === null && pad.raw.value.trim() !== '' ? pad.raw.value : JSON.stringify(input);
+  const body = `{"skill_name":${JSON.stringify(skillName)},"input":${spelled}}`;
+  const started = await app.api.post('/api/agent/runs', body, { headers: { 'Idempotency-Key': key() } });
+  app.say('The run is started.');
+  // Whoever went elsewhere meanwhile stays there.
+  if (pad.place.isConnected) app.go(`#/runs/${started.run_id}`);
 }
 
 /** Such that a request that the browser sends again starts nothing twice. */
@@ -122,11 +121,14 @@ function key() {
   return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
-function complain({ problem, app }, error) {
+function complain(pad, error) {
+  const { problem, place, app } = pad;
+  pad.unmark?.();
+  pad.unmark = null;
   problem.hidden = error === null;
-  problem.replaceChildren();
+  fill(problem);
   if (error === null) return;
-  const hint = error.hint ? ` ${error.hint}` : '';
-  problem.append(app.h('span', {}, `${error.message}${hint}`));
-  error.element?.focus();
+  if (!place.isConnected) return app.fail(error);
+  fill(problem, `${error.message}${error.hint ? ` ${error.hint}` : ''}`);
+  if (error.element) pad.unmark = markField(app.h, error);
 }

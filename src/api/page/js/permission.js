@@ -1,10 +1,12 @@
 // A question of an agent to a person, and the ways to answer it.
 
-import { text } from './dom.js';
+import { decidedElsewhere, REASON_CHARS_MAX, timeLeft } from './decision.js';
+import { fill, text } from './dom.js';
 import * as format from './format.js';
 
-/** Characters of a reason; the daemon takes no more. */
-const REASON_CHARS_MAX = 1_024;
+const MILLIS_PER_SECOND = 1_000;
+
+let numbered = 0;
 
 /**
  * A card with the question.
@@ -16,51 +18,63 @@ export function permissionCard(app, asked, send) {
   const { h } = app;
   numbered += 1;
   const id = `permission-${numbered}`;
-  const untilMs = Date.parse(asked.time) + asked.timeout_seconds * 1_000;
-  const left = h('p', { class: 'dim' });
+  const untilMs = format.millis(asked.time) + asked.timeout_seconds * MILLIS_PER_SECOND;
+  const left = h('p', {});
   const reason = h('input', { id: `${id}-reason`, type: 'text', maxlength: String(REASON_CHARS_MAX) });
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true });
-  const buttons = [];
-  const controls = h('div', { class: 'permission-controls' });
-  const answer = (decision) => {
-    buttons.forEach((button) => { button.disabled = true; });
-    const said = reason.value === '' ? {} : { reason: reason.value };
-    send({ ...decision, ...said }).catch((error) => {
-      buttons.forEach((button) => { button.disabled = false; });
+  let isAnswered = false;
+  const lock = (isLocked) => {
+    isAnswered = isLocked;
+    for (const button of buttons) button.setAttribute('aria-disabled', String(isLocked));
+  };
+  const answer = async (decision) => {
+    if (isAnswered) return;
+    lock(true);
+    problem.hidden = true;
+    try {
+      await send({ ...decision, ...(reason.value === '' ? {} : { reason: reason.value }) });
+    } catch (error) {
+      const first = error.problem?.decision;
+      // What was decided before stays decided.
+      lock(Boolean(first));
       problem.hidden = false;
-      problem.textContent = toldFirst(error) ?? error.message;
-    });
+      fill(problem, first ? told(first) : error.message);
+    }
   };
-  const offer = (label, decision, look) => {
-    const button = h('button', { type: 'button', class: look, onclick: () => answer(decision) }, label);
-    buttons.push(button);
-    return button;
-  };
-  const choices = asked.options.length === 0
-    ? [offer('Approve', { decision: 'approve' }, 'primary')]
-    : asked.options.map((option) => offer(option.label, { decision: 'approve', option: option.id }, ''));
-  controls.append(
+  const buttons = waysToAnswer(h, asked.options, answer);
+  const controls = h('div', { class: 'permission-controls' },
     h('div', { class: 'field' }, h('label', { for: `${id}-reason` }, 'Reason or answer in words'), reason),
-    h('div', { class: 'actions' }, ...choices, offer('Reject', { decision: 'reject' }, '')), problem, left);
+    h('div', { class: 'actions' }, ...buttons), problem, left);
   const details = asked.details === undefined || asked.details === null ? ''
-    : h('details', {}, h('summary', {}, 'Details'), text(JSON.stringify(asked.details, null, 2), { label: 'Details' }));
-  const element = h('section', { class: 'permission', 'aria-labelledby': id },
-    h('h2', { id }, 'Asks for permission'), text(asked.title, { label: 'Question' }), details, controls);
+    : h('details', {}, h('summary', {}, 'Details'), text(format.json(asked.details), { label: 'Details' }));
   const card = {
-    element,
+    element: h('section', { class: 'permission', 'aria-labelledby': id },
+      h('h2', { id }, 'Asks for permission'), text(asked.title, { label: 'Question' }), details, controls),
     tick() {
-      const leftMs = untilMs - Date.now();
-      left.textContent = leftMs > 0 ? `${format.duration(Math.ceil(leftMs / 1_000) * 1_000_000)} left to answer` : 'The time to answer is over.';
+      const { words, look } = timeLeft(untilMs);
+      left.textContent = words;
+      left.className = look;
     },
     decided(event) {
-      controls.replaceChildren(h('p', { class: 'permission-decided' }, verdict(asked, event)));
+      const said = h('p', { class: 'permission-decided', tabindex: '-1' }, verdict(asked, event));
+      const hasFocus = controls.contains(document.activeElement);
+      controls.replaceChildren(said);
+      if (hasFocus) said.focus();
     },
   };
   card.tick();
   return card;
 }
 
-let numbered = 0;
+function waysToAnswer(h, options, answer) {
+  const way = (label, decision, look) => h('button', { type: 'button', class: look, onclick: () => answer(decision) }, label);
+  if (options.length === 0) return [way('Approve', { decision: 'approve' }, 'primary'), way('Reject', { decision: 'reject' }, 'danger')];
+  return [
+    ...options.map((option) => way(option.label, { decision: 'approve', option: option.id }, '')),
+    // One of the choices may be a refusal too; this one is none of them.
+    way('Refuse without choosing', { decision: 'reject' }, 'quiet'),
+  ];
+}
 
 function verdict(asked, event) {
   if (event.type === 'permission_cancelled') return 'Nobody has to answer any more: the turn was cancelled or the execution stopped.';
@@ -70,10 +84,9 @@ function verdict(asked, event) {
   return `${what}${why} (${format.decider(event.source)})`;
 }
 
-/** Who was first, when somebody else answered before. */
-function toldFirst({ problem }) {
-  const first = problem?.decision;
-  if (typeof first !== 'object' || first === null) return null;
-  const what = first.option ?? (first.decision === 'approve' ? 'approved' : 'rejected');
-  return `It was answered before, ${format.decider(first.source)}: ${what}${first.reason ? `, ${first.reason}` : ''}.`;
+/** What somebody who was first decided. */
+function told(first) {
+  const chosen = first.option ? ` Chosen: ${first.option}.` : '';
+  const why = first.reason ? ` Reason: ${first.reason}` : '';
+  return `${decidedElsewhere(first)}${chosen}${why}`;
 }

@@ -2,6 +2,7 @@
 
 import { parse } from './api.js';
 import { line } from './dom.js';
+import { boundsInWords, unmetBounds } from './schema_bounds.js';
 import { fits, isPlain, kindOf, resolve } from './schema_json.js';
 
 /** Levels that are drawn as fields; what is deeper is typed as JSON. Protects the page from a schema without an end. */
@@ -20,12 +21,35 @@ const LONG_CHARS = 80;
 
 let numbered = 0;
 
-/** A value that cannot be read from a field: where it is, and why. */
+/** A value that cannot be read from a field, or that its schema does not allow: where it is, and why. */
 export class FieldError extends Error {
   constructor(path, message, element) {
     super(path === '' ? message : `${path}: ${message}`);
     this.element = element;
+    this.reason = message;
   }
+}
+
+/**
+ * Says at its field what is wrong, and leads whoever fills the form in there.
+ * @param {Function} h makes elements
+ * @param {FieldError} error
+ * @returns {() => void} takes it back
+ */
+export function markField(h, { element, reason }) {
+  numbered += 1;
+  const said = h('p', { class: 'problem field-problem', id: `problem-${numbered}` }, reason);
+  const describedBy = element.getAttribute('aria-describedby');
+  element.after(said);
+  element.setAttribute('aria-invalid', 'true');
+  element.setAttribute('aria-describedby', [describedBy, said.id].filter(Boolean).join(' '));
+  element.focus();
+  return () => {
+    said.remove();
+    element.removeAttribute('aria-invalid');
+    if (describedBy === null) element.removeAttribute('aria-describedby');
+    else element.setAttribute('aria-describedby', describedBy);
+  };
 }
 
 /**
@@ -34,7 +58,8 @@ export class FieldError extends Error {
  * @param {object} root the schema
  * @param {unknown} value what the form shows first; `undefined`: what the schema presets
  * @param {() => void} onChange called after each change by a person
- * @returns {{element: HTMLElement, read: () => unknown}} `read` throws a {@link FieldError}
+ * @returns {{element: HTMLElement, read: (isChecked?: boolean) => unknown}} `read` throws a {@link FieldError} where there
+ * is no value, and, if it is to be checked, where the value is none that its schema allows
  */
 export function schemaForm(h, root, value, onChange) {
   const context = { h, root, onChange, budget: { fields: FIELDS_MAX } };
@@ -73,14 +98,30 @@ function labelled({ h }, schema, place, input) {
   const id = `field-${numbered}`;
   input.id = id;
   const name = schema.title ?? (place.label === '' ? 'Value' : place.label);
-  const mark = place.required ? h('span', { class: 'field-required' }, ' (required)') : '';
-  const parts = [h('label', { for: id }, line(name, NAME_CHARS_MAX), mark)];
-  if (typeof schema.description === 'string') {
-    parts.push(h('p', { class: 'field-hint', id: `${id}-hint` }, line(schema.description, HINT_CHARS_MAX)));
-    input.setAttribute('aria-describedby', `${id}-hint`);
-  }
+  const hint = hintOf(h, schema, `${id}-hint`);
+  if (hint !== '') input.setAttribute('aria-describedby', `${id}-hint`);
   input.dataset.path = place.path;
-  return h('div', { class: 'field' }, ...parts, input);
+  return h('div', { class: 'field' }, h('label', { for: id }, line(name, NAME_CHARS_MAX), requiredMark(h, place)), hint, input);
+}
+
+/** An entry of a list is there or removed, and needs no mark. */
+function requiredMark(h, place) {
+  return place.required && !place.isEntry ? h('span', { class: 'field-required' }, ' (required)') : '';
+}
+
+/** What the schema says about a value beside its type, or nothing. */
+function hintOf(h, schema, id) {
+  const bounds = boundsInWords(kindOf(schema), schema);
+  const parts = [schema.description, bounds].filter((part) => typeof part === 'string' && part !== '');
+  if (parts.length === 0) return '';
+  return h('p', { class: 'field-hint', id }, parts.map((part) => h('span', { class: 'field-hint-part' }, line(part, HINT_CHARS_MAX))));
+}
+
+/** The value, if it need not keep to the bounds of its schema, or does. */
+function bounded(isChecked, schema, value, place, element) {
+  const unmet = isChecked ? unmetBounds(kindOf(schema), schema, value) : null;
+  if (unmet !== null) throw new FieldError(place.path, unmet, element);
+  return value;
 }
 
 function textField(context, schema, value, place) {
@@ -94,7 +135,9 @@ function textField(context, schema, value, place) {
     isTouched = place.required || input.value !== '';
     onChange();
   });
-  const read = () => (input.value === '' && !isTouched && !place.required ? undefined : input.value);
+  const read = (isChecked) => (input.value === '' && !isTouched && !place.required
+    ? undefined
+    : bounded(isChecked, schema, input.value, place, input));
   return { element: labelled(context, schema, place, input), read };
 }
 
@@ -103,7 +146,7 @@ function numberField(context, schema, value, place) {
   const input = h('input', { type: 'text', inputmode: schema.type === 'integer' ? 'numeric' : 'decimal' });
   input.value = value === undefined ? '' : String(value);
   input.addEventListener('input', onChange);
-  const read = () => {
+  const read = (isChecked) => {
     const text = input.value.trim();
     if (text === '' && !place.required) return undefined;
     const isInteger = kindOf(schema) === 'integer';
@@ -111,7 +154,7 @@ function numberField(context, schema, value, place) {
       throw new FieldError(place.path, `${isInteger ? 'a whole number' : 'a number'} is expected`, input);
     }
     // The digits go to the skill as they were typed, zeros in front apart.
-    return parse(text.replace(/^(-?)0+(?=[0-9])/, '$1'));
+    return bounded(isChecked, schema, parse(text.replace(/^(-?)0+(?=[0-9])/, '$1')), place, input);
   };
   return { element: labelled(context, schema, place, input), read };
 }
@@ -164,10 +207,11 @@ function jsonField(context, schema, value, place) {
 
 function group({ h }, schema, place, ...children) {
   const name = schema.title ?? place.label;
-  const legend = place.level === 0 ? '' : h('legend', {}, line(name, NAME_CHARS_MAX));
-  const hint = typeof schema.description === 'string' && place.level > 0
-    ? h('p', { class: 'field-hint' }, line(schema.description, HINT_CHARS_MAX)) : '';
-  return h(place.level === 0 ? 'div' : 'fieldset', { class: 'field-group' }, legend, hint, ...children);
+  if (place.level === 0) return h('div', { class: 'field-group' }, ...children);
+  numbered += 1;
+  const hint = hintOf(h, schema, `group-${numbered}-hint`);
+  return h('fieldset', { class: 'field-group', 'aria-describedby': hint === '' ? null : hint.id },
+    h('legend', {}, line(name, NAME_CHARS_MAX), requiredMark(h, place)), hint, ...children);
 }
 
 function objectField(context, schema, value, place) {
@@ -186,9 +230,9 @@ function objectField(context, schema, value, place) {
   })]);
   // Members that the form has no field for are kept as they are.
   const rest = Object.entries(value ?? {}).filter(([name]) => !drawn.includes(name));
-  const read = () => {
+  const read = (isChecked) => {
     if (!place.required && !isTouched) return undefined;
-    const entries = fields.map(([name, field]) => [name, field.read()]);
+    const entries = fields.map(([name, field]) => [name, field.read(isChecked)]);
     return Object.fromEntries([...entries.filter(([, one]) => one !== undefined), ...rest]);
   };
   const note = names.length > drawn.length
@@ -205,10 +249,12 @@ function arrayField(context, schema, value, place) {
   const entries = [];
   const list = h('ol', { class: 'field-list' });
   const add = h('button', { type: 'button' }, `Add to ${place.label || 'the list'}`);
+  const isFull = () => entries.length >= ENTRIES_MAX;
+  const tellFull = () => add.setAttribute('aria-disabled', String(isFull()));
   const append = (given) => {
     const at = entries.length;
     const field = fieldOf(context, schema.items, given, {
-      path: `${place.path}[${at}]`, level: place.level + 1, required: true, label: `${place.label || 'Entry'} ${at + 1}`,
+      path: `${place.path}[${at}]`, level: place.level + 1, required: true, isEntry: true, label: `${place.label || 'Entry'} ${at + 1}`,
     });
     const remove = h('button', { type: 'button', 'aria-label': `Remove ${place.label || 'entry'} ${at + 1}` }, 'Remove');
     const item = h('li', {}, field.element, remove);
@@ -216,25 +262,26 @@ function arrayField(context, schema, value, place) {
     remove.addEventListener('click', () => {
       entries.splice(entries.indexOf(entry), 1);
       item.remove();
-      add.disabled = false;
+      tellFull();
       add.focus();
       onChange();
     });
     entries.push(entry);
     list.append(item);
-    add.disabled = entries.length >= ENTRIES_MAX;
+    tellFull();
     return item;
   };
   (value ?? []).forEach(append);
   let isTouched = value !== undefined;
   add.addEventListener('click', () => {
+    if (isFull()) return;
     isTouched = true;
     append(undefined).querySelector('input, select, textarea, button')?.focus();
     onChange();
   });
-  const read = () => {
+  const read = (isChecked) => {
     if (entries.length === 0 && !isTouched && !place.required) return undefined;
-    return entries.map(({ field }) => field.read());
+    return bounded(isChecked, schema, entries.map(({ field }) => field.read(isChecked)), place, add);
   };
   return { element: group(context, schema, { ...place, level: Math.max(place.level, 1) }, list, add), read };
 }

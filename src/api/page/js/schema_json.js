@@ -65,8 +65,17 @@ export function kindOf(schema) {
 
 /** Whether a value is an object with members. */
 export function isPlain(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    && !(typeof JSON.isRawJSON === 'function' && JSON.isRawJSON(value));
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isRaw(value);
+}
+
+/** Whether a value is a number that JavaScript cannot hold, and that stays as it is spelled. */
+export function isRaw(value) {
+  return typeof JSON.isRawJSON === 'function' && JSON.isRawJSON(value);
+}
+
+/** A number as it is spelled, also one that JavaScript cannot hold. */
+export function spelled(number) {
+  return isRaw(number) ? number.rawJSON : String(number);
 }
 
 /**

@@ -1,6 +1,7 @@
 // What was said and done in an execution, put together from its events as they come.
 
-import { line, visible, text } from './dom.js';
+import { cutAt, line, text, visible } from './dom.js';
+import * as format from './format.js';
 import { permissionCard } from './permission.js';
 
 /** Entries that are drawn. Protects the page from an agent that does ten thousand things. */
@@ -11,8 +12,10 @@ const ENTRIES_KEPT_MAX = 20_000;
 const EVENTS_WAITING_MAX = 50_000;
 /** Milliseconds of a frame that drawing may take. Protects whoever types or clicks meanwhile. */
 const FRAME_MS = 8;
-/** Characters of a piece that are drawn while it grows. */
+/** Characters of a text that are drawn while it grows. Protects whoever types meanwhile. */
 const GROWING_CHARS_MAX = 4_000;
+/** Characters of one text that are kept; the ledger has the rest. Protects the memory of the page. */
+const KEPT_CHARS_MAX = 2_000_000;
 /** Steps of a plan that are drawn. Protects the page from a plan without an end. */
 const STEPS_DRAWN_MAX = 200;
 /** Characters of a note; the ledger has the rest. */
@@ -38,6 +41,7 @@ class Transcript {
   #drawnFrom = 0;
   #frame = null;
   #growing = null;
+  #turn = null;
   #plans = new Map();
   #calls = new Map();
   #permissions = new Map();
@@ -67,6 +71,7 @@ class Transcript {
     this.#entries = [];
     this.#drawnFrom = 0;
     this.#growing = null;
+    this.#turn = null;
     for (const known of [this.#plans, this.#calls, this.#permissions]) known.clear();
     this.list.replaceChildren();
     this.#tellEarlier();
@@ -156,14 +161,15 @@ class Transcript {
     this.#append(this.#app.h('li', { class: `entry entry-${kind}` }, line(words, NOTE_CHARS_MAX)));
   }
 
-  prompted({ prompt, prompt_generation: generation }) {
+  prompted({ prompt, prompt_generation: generation, time }) {
     const { h } = this.#app;
-    this.#append(h('li', { class: 'entry entry-prompt' },
-      h('h2', {}, `Prompt ${generation}`), text(prompt, { label: `Prompt ${generation}` })));
+    const title = h('h2', {}, `Prompt ${generation} · `, h('time', { datetime: time }, format.time(time)));
+    this.#append(h('li', { class: 'entry entry-prompt' }, title, text(prompt, { label: `Prompt ${generation}` })));
+    this.#turn = { generation, time, title };
   }
 
   planned({ entries, prompt_generation: generation }) {
-    const { h, format } = this.#app;
+    const { h } = this.#app;
     const items = entries.slice(0, STEPS_DRAWN_MAX).map((entry) => h('li', { class: `plan-${entry.status}` },
       h('span', { class: 'plan-status' }, format.words(entry.status)), ' ', line(entry.description, NOTE_CHARS_MAX)));
     if (entries.length > items.length) items.push(h('li', {}, `and ${entries.length - items.length} more`));
@@ -177,11 +183,13 @@ class Transcript {
     this.#plans.set(generation, plan);
   }
 
-  called({ call_id: id, name, target, arguments: given }) {
+  called({ call_id: id, name, target, arguments: given, child_run_id: childRunId }) {
     const { h } = this.#app;
     const state = h('span', { class: 'chip running' }, 'running');
     const what = target === 'skill' ? 'Skill' : target === 'tools' ? 'List of tools' : 'Tool';
-    const body = h('div', {}, h('h3', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
+    const body = h('div', {},
+      childRunId ? h('p', {}, 'Its run: ', h('a', { href: `#/runs/${childRunId}` }, this.#app.format.short(childRunId))) : '',
+      h('h3', {}, 'Arguments'), text(pretty(given), { label: `Arguments of ${name}` }));
     this.#append(h('li', { class: 'entry entry-call' },
       h('details', {}, h('summary', {}, `${what} `, h('code', {}, line(name)), ' ', state), body)));
     this.#calls.set(id, { state, body, name });
@@ -211,14 +219,13 @@ class Transcript {
   }
 
   completed(event) {
-    const { format } = this.#app;
     const { usage } = event;
     const tokens = usage.input_tokens + usage.output_tokens;
     const cost = tokens === 0 ? '' : ` · ${format.count(tokens)} tokens, ${format.cost(usage.cost_usd)}`;
-    const undone = event.undone ? ' · undone: for the agent it never was' : '';
-    const error = event.error === undefined ? '' : ` · ${event.error}`;
-    this.#note(`Turn ${event.prompt_generation} ended: ${format.words(event.stop_reason)}${undone}${error}${cost}`,
-      event.stop_reason === 'error' ? 'error' : 'note');
+    const turn = this.#turn?.generation === event.prompt_generation ? this.#turn : null;
+    const tookMicros = turn === null ? null : format.micros(event.time) - format.micros(turn.time);
+    if (event.undone) turn?.title.append(' · undone');
+    this.#note(`${turnEnd(event, tookMicros)}${cost}`, event.stop_reason === 'error' ? 'error' : 'note');
   }
 
   failed({ message, code }) {
@@ -226,9 +233,17 @@ class Transcript {
   }
 
   stopped(event) {
-    const why = [event.reason, event.message].filter((part) => part !== undefined).join(': ');
-    this.#note(`The execution ${event.status} (${event.code})${why === '' ? '' : `: ${why}`}`,
-      event.status === 'failed' ? 'error' : 'note');
+    for (const { state } of this.#calls.values()) {
+      state.textContent = 'no answer';
+      state.className = 'chip';
+    }
+    this.#calls.clear();
+    // What an interrupted one asks can still be answered, for when it is taken up.
+    if (event.code !== 'interrupted') {
+      for (const card of this.#permissions.values()) card.decided({ type: 'permission_cancelled' });
+      this.#permissions.clear();
+    }
+    this.#note(executionEnd(event), event.status === 'failed' ? 'error' : 'note');
   }
 
   began({ status, mcp_mode: mode, turn_goes_on: goesOn }) {
@@ -258,39 +273,76 @@ const EVENTS = {
 
 /** A text that comes in pieces. */
 class Growing {
-  #h;
   #whole = '';
   #drawn = 0;
+  #leftOut = 0;
   #pre;
+  #note;
 
   constructor(h, { type, prompt_generation: generation }) {
-    this.#h = h;
     this.type = type;
     this.generation = generation;
     this.label = type === 'reasoning' ? 'Reasoning' : 'Answer';
     this.#pre = h('pre', { class: 'text' });
+    this.#note = h('p', { class: 'dim', hidden: true }, 'More is coming. It is shown when this text is complete.');
     const body = type === 'reasoning'
       ? h('details', { open: true }, h('summary', {}, 'Reasoning'), this.#pre)
       : this.#pre;
-    this.element = h('li', { class: `entry entry-${type}` }, type === 'reasoning' ? '' : h('h2', {}, 'Agent'), body);
+    this.element = h('li', { class: `entry entry-${type}` }, type === 'reasoning' ? '' : h('h2', {}, 'Agent'), body, this.#note);
   }
 
   add(piece) {
-    this.#whole += piece;
+    const room = this.#leftOut > 0 ? 0 : KEPT_CHARS_MAX - this.#whole.length;
+    const kept = piece.slice(0, cutAt(piece, Math.min(piece.length, room)));
+    this.#whole += kept;
+    this.#leftOut += piece.length - kept.length;
   }
 
   flush() {
-    const end = Math.min(this.#whole.length, GROWING_CHARS_MAX);
+    const end = Math.max(this.#drawn, cutAt(this.#whole, Math.min(this.#whole.length, GROWING_CHARS_MAX)));
     if (end > this.#drawn) this.#pre.append(visible(this.#whole.slice(this.#drawn, end)));
     this.#drawn = end;
+    this.#note.hidden = end === this.#whole.length;
   }
 
   end() {
-    const place = this.#pre;
-    place.replaceWith(text(this.#whole, { label: this.label }));
+    this.#pre.replaceWith(text(this.#whole, { label: this.label }));
+    this.#note.hidden = this.#leftOut === 0;
+    this.#note.textContent = `${format.count(this.#leftOut)} further characters are not shown here. They are on record.`;
   }
 }
 
+/** What is said of the end of a turn, by its reason: before the time that it took, and after that. */
+const TURN_ENDS = {
+  end_turn: ['ended', ''],
+  cancelled: ['was cancelled', ''],
+  refusal: ['ended', ': the prompt was declined'],
+  token_limit: ['ended', ': a model came to the end of its tokens'],
+  error: ['ended', ' with an error'],
+};
+
+/**
+ * How a turn ended, in words.
+ * @param {object} event the event `complete`
+ * @param {number | null} tookMicros how long it took, where that is known
+ */
+export function turnEnd({ prompt_generation: generation, stop_reason: reason, undone, error }, tookMicros = null) {
+  const [verb, why] = Object.hasOwn(TURN_ENDS, reason) ? TURN_ENDS[reason] : ['ended', `: ${format.words(reason)}`];
+  const took = tookMicros === null ? '' : ` after ${format.duration(tookMicros)}`;
+  const said = error === undefined ? '' : `: ${error}`;
+  const undoing = undone ? '. It is undone: for the agent it never was. What it did outside stays' : '';
+  return `Turn ${generation} ${verb}${took}${why}${said}${undoing}`;
+}
+
+/**
+ * How an execution ended, in words.
+ * @param {object} event the event `stopped`
+ */
+export function executionEnd({ status, code, reason, message }) {
+  const why = [reason, message].filter((part) => part !== undefined && part !== code);
+  const by = code === 'ok' ? '' : ` (${format.words(code)})`;
+  return `The execution ${status}${by}${why.length === 0 ? '' : `: ${why.join(': ')}`}`;
+}
 
 function pretty(value) {
   return typeof value === 'string' ? value : JSON.stringify(value, null, 2);

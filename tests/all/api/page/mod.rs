@@ -57,7 +57,7 @@ const PROBE_SCHEMA: &str = r##"{
 /// A home with skills and an agent, and something that is none.
 fn home() -> Home {
     let home = Home::new(&[PROBE, PROBE_AGENT, GREET]);
-    home.configure("[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\"]\n");
+    home.configure("[ledger]\ndurability = \"relaxed\"\n[capabilities]\ngrant = [\"approval\", \"skill:greet\"]\n");
     fs::write(home.skill("probe").join("input.json"), PROBE_SCHEMA).unwrap();
     home.write_manifest("probe", PROBE_MANIFEST);
     fs::create_dir(home.skill("broken")).unwrap();

@@ -5,7 +5,9 @@ import { line } from '../dom.js';
 import { launchForm } from '../launch_form.js';
 
 /** Executions of one page. */
-const PAGE = 50;
+const PAGE_EXECUTIONS = 50;
+/** Pages that are shown at most; filters find what is on later ones. Protects the daemon, which is asked for all of them anew. */
+const PAGES_MAX = 20;
 /** Milliseconds between two looks at the list: no stream tells when a turn of any execution begins. */
 const LOOK_INTERVAL_MS = 5_000;
 /** Milliseconds within which several events make one look. Protects the daemon. */
@@ -25,94 +27,170 @@ export default {
 
 function list(root, params, app) {
   const { h } = app;
-  const aborting = new AbortController();
-  const shown = { pages: 1, status: params.query.get('status') ?? '', session: params.query.get('session') ?? '' };
+  const launch = h('details', {}, h('summary', {}, 'Launch an agent'));
+  const fields = filters(app);
+  const table = executionTable(app);
+  root.append(h('h1', {}, 'Executions'), launch, fields.element, ...table.elements);
+  // What is typed in the form stays when other executions are listed.
+  const show = ({ query }, isFirst) => {
+    const isFilled = query.has('agent') || query.has('prior');
+    if (isFirst || isFilled) launch.replaceChildren(launch.firstElementChild, launchForm(app, query));
+    if (isFilled) launch.open = true;
+    const wanted = { status: query.get('status') ?? '', session: query.get('session') ?? '' };
+    fields.show(wanted);
+    table.show(wanted);
+  };
+  show(params, true);
+  const unsubscribe = app.hub.subscribe({ on: table.changed, missed: table.changed });
+  const interval = setInterval(() => { if (!document.hidden) table.look(); }, LOOK_INTERVAL_MS);
+  const unmount = () => {
+    unsubscribe();
+    clearInterval(interval);
+    table.close();
+  };
+  unmount.update = (next) => show(next, false);
+  return unmount;
+}
+
+/** The table of those that are wanted, which is kept as they are. */
+function executionTable(app) {
+  const { h } = app;
   const body = h('tbody', {});
-  const more = h('button', { type: 'button', class: 'quiet', hidden: true }, 'Show more');
-  const empty = h('p', { hidden: true }, 'There is no such execution.');
-  let looking = null;
+  const more = h('button', { type: 'button', class: 'quiet', hidden: true, onclick: () => reader.more() }, 'Show more');
+  const note = h('p', { hidden: true });
+  const reader = executionReader(app, (executions, { hasMore, isFull, wanted }) => {
+    const focused = document.activeElement?.closest?.('tr')?.dataset.id;
+    body.replaceChildren(...executions.map((execution) => row(app, execution)));
+    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
+    more.hidden = !hasMore || isFull;
+    note.hidden = executions.length > 0 && !(hasMore && isFull);
+    note.textContent = executions.length > 0 ? `Only the newest ${executions.length} are shown. Filters find others.` : emptyWords(wanted);
+  });
+  return {
+    ...reader,
+    elements: [
+      h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
+        h('table', { class: 'executions' },
+          h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
+            .map((name) => h('th', { scope: 'col' }, name)))), body)),
+      note, more,
+    ],
+  };
+}
+
+/** Reads those that are wanted and has them drawn: `look` asks for the newest anew, `changed` for all that are shown. */
+function executionReader(app, draw) {
+  let aborting = new AbortController();
+  let wanted = { status: '', session: '' };
+  let executions = [];
+  let pages = 1;
+  let hasMore = false;
+  let isStale = false;
   let isAsked = false;
+  let looking = null;
+  let settling = null;
+
   // One look at a time, and one more when something happened meanwhile.
-  const look = () => {
+  function look() {
     isAsked = true;
     looking ??= (async () => {
       while (isAsked) {
         isAsked = false;
-        await draw();
+        executions = await read(aborting.signal);
+        draw(executions, { hasMore, isFull: pages >= PAGES_MAX, wanted });
       }
-    })().catch(app.fail).finally(() => { looking = null; });
-  };
-  const draw = async () => {
-    const { executions, hasMore } = await pagesOf(app, shown, aborting.signal);
-    const focused = document.activeElement?.closest?.('tr')?.dataset.id;
-    body.replaceChildren(...executions.map((execution) => row(app, execution)));
-    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
-    more.hidden = !hasMore;
-    empty.hidden = executions.length > 0;
-  };
-  let settling = null;
-  const soon = () => {
-    settling ??= setTimeout(() => { settling = null; look(); }, SETTLE_MS);
-  };
-  more.addEventListener('click', () => { shown.pages += 1; look(); });
-  root.append(
-    h('h1', {}, 'Executions'),
-    h('details', { open: params.query.has('agent') || params.query.has('prior') },
-      h('summary', {}, 'Launch an agent'), launchForm(app, params.query)),
-    filters(app, shown),
-    h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Executions' },
-      h('table', { class: 'executions' },
-        h('thead', {}, h('tr', {}, ...['Execution', 'Agent', 'Status', 'Mode', 'Prompts', 'Started', 'Session']
-          .map((name) => h('th', { scope: 'col' }, name)))), body)),
-    empty, more);
-  look();
-  const unsubscribe = app.hub.subscribe({ on: soon, missed: soon });
-  const interval = setInterval(() => { if (!document.hidden) look(); }, LOOK_INTERVAL_MS);
-  return () => {
-    aborting.abort();
-    unsubscribe();
-    clearInterval(interval);
-    clearTimeout(settling);
-  };
-}
-
-async function pagesOf(app, { pages, status, session }, signal) {
-  const executions = [];
-  let cursor = null;
-  for (let page = 0; page < pages; page += 1) {
-    const query = new URLSearchParams({ limit: String(PAGE) });
-    if (status !== '') query.set('status', status);
-    if (session !== '') query.set('session_id', session);
-    if (cursor !== null) query.set('cursor', cursor);
-    const answer = await app.api.get(`/api/agent/executions?${query}`, { signal });
-    executions.push(...answer.executions);
-    cursor = answer.next_cursor ?? null;
-    if (cursor === null) break;
+    })().catch((error) => {
+      isStale = true;
+      app.fail(error);
+    }).finally(() => {
+      looking = null;
+      if (isAsked) look();
+    });
   }
-  return { executions, hasMore: cursor !== null };
+
+  async function read(signal) {
+    const isWhole = isStale;
+    isStale = false;
+    const first = await pageOf(app, wanted, null, signal);
+    const found = first.executions;
+    const isSame = found.every(({ id }, place) => executions[place]?.id === id);
+    if (!isWhole && isSame && executions.length > found.length) return [...found, ...executions.slice(found.length)];
+    let cursor = first.next_cursor ?? null;
+    for (let page = 1; page < pages && cursor !== null; page += 1) {
+      const next = await pageOf(app, wanted, cursor, signal);
+      found.push(...next.executions);
+      cursor = next.next_cursor ?? null;
+    }
+    hasMore = cursor !== null;
+    return found;
+  }
+
+  function all() {
+    isStale = true;
+    look();
+  }
+
+  return {
+    look,
+    changed() {
+      settling ??= setTimeout(() => { settling = null; all(); }, SETTLE_MS);
+    },
+    more() {
+      pages += 1;
+      all();
+    },
+    show(next) {
+      // What was asked for before is not what is wanted now.
+      aborting.abort();
+      aborting = new AbortController();
+      wanted = next;
+      pages = 1;
+      all();
+    },
+    close() {
+      aborting.abort();
+      clearTimeout(settling);
+    },
+  };
 }
 
-function filters(app, shown) {
+function emptyWords({ status, session }) {
+  return status === '' && session === '' ? 'No agent was launched yet.' : 'No execution fits these filters.';
+}
+
+function pageOf(app, { status, session }, cursor, signal) {
+  const query = new URLSearchParams({ limit: String(PAGE_EXECUTIONS) });
+  if (status !== '') query.set('status', status);
+  if (session !== '') query.set('session_id', session);
+  if (cursor !== null) query.set('cursor', cursor);
+  return app.api.get(`/api/agent/executions?${query}`, { signal });
+}
+
+function filters(app) {
   const { h } = app;
   const status = h('select', { id: 'execution-status' }, h('option', { value: '' }, 'any'),
     ...STATUSES.map((one) => h('option', { value: one }, one)));
-  status.value = STATUSES.includes(shown.status) ? shown.status : '';
   const session = h('input', { id: 'execution-session', type: 'text', spellcheck: 'false' });
-  session.value = shown.session;
   const go = () => {
     const query = new URLSearchParams();
     if (status.value !== '') query.set('status', status.value);
-    if (session.value !== '') query.set('session', session.value);
+    if (session.value.trim() !== '') query.set('session', session.value.trim());
     const text = query.toString();
-    app.go(`#/executions${text === '' ? '' : `?${text}`}`);
+    app.go(`#/executions${text === '' ? '' : `?${text}`}`, { replace: true });
   };
   status.addEventListener('change', go);
   session.addEventListener('change', go);
-  const form = h('form', { class: 'filters', role: 'search', 'aria-label': 'Filter executions' },
+  const element = h('form', { class: 'filters', role: 'search', 'aria-label': 'Filter executions' },
     h('label', { for: 'execution-status' }, 'Status'), status,
     h('label', { for: 'execution-session' }, 'Session'), session);
-  form.addEventListener('submit', (event) => { event.preventDefault(); go(); });
-  return form;
+  element.addEventListener('submit', (event) => { event.preventDefault(); go(); });
+  return {
+    element,
+    show(wanted) {
+      status.value = STATUSES.includes(wanted.status) ? wanted.status : '';
+      if (document.activeElement !== session) session.value = wanted.session;
+    },
+  };
 }
 
 function row({ h, format }, execution) {

@@ -284,7 +284,7 @@ class RunView {
 
   /** An execution is not resumed but launched again. */
   #launchAgain({ skill, session }) {
-    const query = new URLSearchParams({ agent: skill, prior: this.#id, session: session.session_id ?? '' });
+    const query = new URLSearchParams({ agent: skill, prior: this.#id, session: session.session_id ?? '', mode: session.mcp_mode ?? '' });
     return this.#app.h('a', { href: `#/executions?${query}` }, 'Launch it again, where it was');
   }
 
