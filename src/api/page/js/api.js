@@ -3,6 +3,8 @@
 import { learn } from './clock.js';
 import { openStream } from './stream.js';
 
+/** Bytes of a key for a request. */
+const KEY_BYTES = 16;
 const TOKEN_KEY = 'skillrun.token';
 /** Decimal digits that a number of JavaScript always holds. */
 const EXACT_DIGITS = 15;
@@ -135,6 +137,8 @@ export function createApi(person) {
     post: async (path, body, options) => valueOf(await send('POST', path, { ...options, body })),
     /** The answer as text, such as that of `/metrics`. */
     text: async (path, options) => (await send('GET', path, { accept: '*/*', ...options })).text(),
+    /** Starts a run; `body` is a string that is JSON already. */
+    startRun: async (body) => valueOf(await send('POST', '/api/agent/runs', { body, headers: { 'Idempotency-Key': idempotencyKey() } })),
     /** A value that is stored beside the ledger of a run, as it comes. */
     blob: (runId, digest) => send('GET', `/api/agent/runs/${encodeURIComponent(runId)}/blobs/${encodeURIComponent(digest)}`, { accept: '*/*' }),
     stream: (path, handlers) => openStream(path, handlers, daemon),
@@ -143,4 +147,10 @@ export function createApi(person) {
     /** `listener` is called when there is a token after somebody went on without. Returns what ends that. */
     onToken: token.on,
   };
+}
+
+/** A key with which a request that the browser sends again starts nothing twice. */
+function idempotencyKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }

@@ -6,9 +6,6 @@ import { fill } from './dom.js';
 import { FieldError, markField, schemaForm } from './schema_form.js';
 import { isPlain } from './schema_json.js';
 
-/** Bytes of the key that makes a start safe to send again. */
-const KEY_BYTES = 16;
-
 /**
  * The form of a skill.
  * @param {object} app what a view is given
@@ -109,16 +106,10 @@ async function submit(pad) {
   // JSON that a person typed goes as it is spelled.
   const spelled = pad.form === null && pad.raw.value.trim() !== '' ? pad.raw.value : JSON.stringify(input);
   const body = `{"skill_name":${JSON.stringify(skillName)},"input":${spelled}}`;
-  const started = await app.api.post('/api/agent/runs', body, { headers: { 'Idempotency-Key': key() } });
+  const started = await app.api.startRun(body);
   app.say('The run is started.');
   // Whoever went elsewhere meanwhile stays there.
   if (pad.place.isConnected) app.go(`#/runs/${started.run_id}`);
-}
-
-/** Such that a request that the browser sends again starts nothing twice. */
-function key() {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
-  return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
 function complain(pad, error) {

@@ -1,5 +1,6 @@
 // What it takes a whole ledger to say of a run: why it ended, whether the ledger is in order, whether the run can be done again.
 
+import { whileBusy } from './busy.js';
 import { fill, h, text } from './dom.js';
 import * as format from './format.js';
 
@@ -26,14 +27,8 @@ export function createRecord(path, app, changed) {
   };
   let asked = null;
 
-  /** One press at a time. It stays in place, so that it keeps the focus. */
   function button(name, work) {
-    const made = h('button', { type: 'button', onclick: async () => {
-      if (made.getAttribute('aria-disabled') === 'true') return;
-      made.setAttribute('aria-disabled', 'true');
-      await work();
-      made.removeAttribute('aria-disabled');
-    } }, name);
+    const made = h('button', { type: 'button', onclick: () => whileBusy(made, work) }, name);
     return made;
   }
 
@@ -41,10 +36,7 @@ export function createRecord(path, app, changed) {
     fill(verdict, 'Reading the ledger …');
     try {
       const found = await app.api.get(`${path}/verify`);
-      const isGood = GOOD.has(found.verdict);
-      fill(verdict, h('span', { class: isGood ? 'good' : 'bad' }, h('strong', null, format.words(found.verdict))),
-        `: ${format.count(found.head.seq)} lines${found.blobs ? `, ${format.count(found.blobs)} large values` : ''}${found.chained ? ', chained' : ''}`,
-        found.problem ? [' – ', found.problem] : null);
+      fill(verdict, verified(found));
     } catch (error) {
       fill(verdict, `It cannot be checked: ${error.message}`);
     }
@@ -54,14 +46,7 @@ export function createRecord(path, app, changed) {
     fill(replayed, 'Running it again …');
     try {
       const found = await app.api.post(`${path}/replay`);
-      fill(replayed,
-        h('p', { class: found.verdict === 'diverged' ? 'bad' : 'good' }, h('strong', null, REPLAYED[found.verdict] ?? format.words(found.verdict))),
-        found.event ? h('p', null, `Event ${found.event} of ${format.count(found.events)} is another one.`) : null,
-        found.recorded ? [h('h3', null, 'On record'), text(found.recorded, { label: 'On record' })] : null,
-        found.now ? [h('h3', null, 'Now'), text(found.now, { label: 'Now' })] : null,
-        found.next ? [h('h3', null, 'Next'), text(found.next, { label: 'What comes next' })] : null,
-        found.runs_inside ? h('p', { class: 'dim' }, `${format.count(found.runs_inside)} runs inside it have ledgers of their own.`) : null,
-        found.folders_missing.length ? h('p', { class: 'dim' }, 'It had no ', h('code', null, found.folders_missing.join(', ')), ': skillrun runs replay --grant gives a folder.') : null);
+      fill(replayed, compared(found));
     } catch (error) {
       fill(replayed, h('p', { class: 'bad' }, `It cannot be done again: ${error.message}`), error.hint ? h('p', null, error.hint) : null);
     }
@@ -86,4 +71,23 @@ export function createRecord(path, app, changed) {
   }
 
   return record;
+}
+
+/** What a ledger was found to be. */
+function verified({ verdict, head, blobs, chained, problem }) {
+  return [h('span', { class: GOOD.has(verdict) ? 'good' : 'bad' }, h('strong', null, format.words(verdict))),
+    `: ${format.count(head.seq)} lines${blobs ? `, ${format.count(blobs)} large values` : ''}${chained ? ', chained' : ''}`,
+    problem ? [' – ', problem] : null];
+}
+
+/** How a run that was done again compares with its record. */
+function compared(found) {
+  return [
+    h('p', { class: found.verdict === 'diverged' ? 'bad' : 'good' }, h('strong', null, REPLAYED[found.verdict] ?? format.words(found.verdict))),
+    found.event ? h('p', null, `Event ${found.event} of ${format.count(found.events)} is another one.`) : null,
+    found.recorded ? [h('h3', null, 'On record'), text(found.recorded, { label: 'On record' })] : null,
+    found.now ? [h('h3', null, 'Now'), text(found.now, { label: 'Now' })] : null,
+    found.next ? [h('h3', null, 'Next'), text(found.next, { label: 'What comes next' })] : null,
+    found.runs_inside ? h('p', { class: 'dim' }, `${format.count(found.runs_inside)} runs inside it have ledgers of their own.`) : null,
+    found.folders_missing.length ? h('p', { class: 'dim' }, 'It had no ', h('code', null, found.folders_missing.join(', ')), ': skillrun runs replay --grant gives a folder.') : null];
 }

@@ -4,9 +4,6 @@ import { h } from './dom.js';
 import { isBlob } from './timeline.js';
 import { ask } from './value.js';
 
-/** Bytes of the key that makes a start safe to send again. */
-const KEY_BYTES = 16;
-
 /**
  * `isShown()` says whether the view is still there, `goesOn()` is called when the run was resumed.
  * @returns {{cancel: Function, resume: Function, resumeFrom: Function, again: Function}}
@@ -54,15 +51,9 @@ export function runActions(id, app, { isShown, goesOn }) {
         const given = isBlob(input) ? await (await app.api.blob(id, input.blob)).text() : JSON.stringify(input ?? {});
         // As it was spelled.
         const body = `{"skill_name":${JSON.stringify(skill)},"input":${given}}`;
-        return app.api.post('/api/agent/runs', body, { headers: { 'Idempotency-Key': idempotencyKey() } });
+        return app.api.startRun(body);
       });
       if (done) app.go(`#/runs/${done.run_id}`);
     },
   };
-}
-
-/** A key with which a request that the browser sends again starts nothing twice. */
-export function idempotencyKey() {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
-  return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }

@@ -189,7 +189,7 @@ export function runCards(line, row, app, { record, resume }) {
       ' ', h('span', { class: `chip ${attempt.end?.payload.status ?? 'running'}` }, attempt.end?.payload.status ?? 'running'),
       attempt.to === null ? '' : ` after ${format.duration(attempt.to - attempt.from)}`)))) : null,
     policy(started.policy),
-    limits.length ? folded('Limits', false, h('div', { class: 'scroll' }, h('table', null,
+    limits.length ? folded('Limits', false, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Limits of the run' }, h('table', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Limit'), h('th', { scope: 'col', class: 'right' }, 'Value'), h('th', { scope: 'col' }, 'Source'))),
       h('tbody', null, limits.slice(0, LINES_MAX).map(([key, limit]) => h('tr', null,
         h('td', { class: 'mono key' }, key), h('td', { class: 'right' }, format.count(limit?.value)), h('td', null, limit?.source ?? ''))))))) : null,
@@ -203,7 +203,7 @@ function points(line, resume) {
     if (!made.open) return;
     const { found, isCut } = pointsOf(line);
     fill(list, found.length === 0 ? h('li', { class: 'dim' }, 'There are none.') : found.map((id) => h('li', null,
-      h('button', { type: 'button', class: 'quiet', 'aria-label': `Resume from ${id}`, onclick: () => resume(id) }, 'Resume from here'), ' ', h('code', null, id))),
+      h('button', { type: 'button', class: 'quiet', onclick: () => resume(id) }, `Resume from ${id}`))),
     isCut ? h('li', { class: 'dim' }, 'Those that follow are in the waterfall.') : null);
   } }, h('summary', null, 'Resume points'), list);
   return made;

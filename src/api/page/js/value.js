@@ -1,5 +1,6 @@
 // How values of callers, skills, tools and models are shown.
 
+import { whileBusy } from './busy.js';
 import { fill, h, text } from './dom.js';
 import * as format from './format.js';
 import { isBlob } from './timeline.js';
@@ -32,18 +33,13 @@ function bytesOf(shown) {
 function large(label, { blob, bytes, preview }, load) {
   const said = h('p', { class: 'dim', role: 'status' }, 'Too large for its line: this is the beginning.');
   const shown = h('div', null, text(String(preview ?? ''), { label: `${label}, the beginning` }));
-  // What is disabled while it works would lose the focus.
-  const button = (name, work) => h('button', { type: 'button', onclick: async ({ currentTarget: pressed }) => {
-    if (pressed.ariaDisabled === 'true') return;
-    pressed.ariaDisabled = 'true';
+  const button = (name, work) => h('button', { type: 'button', onclick: ({ currentTarget }) => whileBusy(currentTarget, async () => {
     try {
       await work(await load(blob));
     } catch (error) {
       fill(said, `It cannot be had: ${error.message}`);
-    } finally {
-      pressed.ariaDisabled = 'false';
     }
-  } }, name);
+  }) }, name);
   const whole = button('Fetch the whole', async (response) => {
     fill(shown, text(await response.text(), { label }));
     fill(said, 'It was fetched whole, as it is stored.');

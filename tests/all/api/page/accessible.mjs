@@ -2,12 +2,13 @@
 
 import { assert, inaccessible, scenario } from './chromium.mjs';
 
-const [base, axe, waiting, ended, execution] = process.argv.slice(2);
+const [base, axe, waiting, ended, execution, failed] = process.argv.slice(2);
 /** Each view, and what is there when it is drawn. */
 const VIEWS = [
   ['#/runs', 'greet'],
   [`#/runs/${waiting}`, 'Send 3 letters?'],
   [`#/runs/${ended}`, 'compose'],
+  [`#/runs/${failed}`, 'Decided by'],
   ['#/approvals', 'Send 3 letters?'],
   ['#/executions', 'probe-agent'],
   ['#/executions?agent=probe-agent', 'Mode of its tools'],
@@ -33,6 +34,19 @@ await scenario(async (page) => {
       if (overflow > 0) complaints.push([where, `${overflow} pixels stick out`]);
     }
   }
+  // What can be opened of a run, with everything in it, and the question before something is done.
+  await page.open(`${base}/#/runs/${ended}`);
+  await page.click('[role=treeitem]:nth-child(2) .name');
+  await page.until(`document.querySelector('.detail article') !== null`);
+  await page.click('button', 'Replay');
+  await page.sees('The skill does the same again.');
+  await page.eval(`document.querySelectorAll('main details').forEach((one) => { one.open = true; })`);
+  await page.sees('Resume from step:');
+  for (const complaint of await inaccessible(page, axe)) complaints.push(['what is opened of a run', ...complaint]);
+  await page.click('button', 'Run again');
+  await page.until(`document.querySelector('dialog[open]') !== null`);
+  for (const complaint of await inaccessible(page, axe)) complaints.push(['a confirmation', ...complaint]);
+  await page.click('dialog button', 'Do nothing');
   // The dialog of the line that is on every page, and a failure.
   await page.click('#tray button', 'Answer');
   await page.until(`document.querySelector('dialog[open] .answer') !== null`);

@@ -20,6 +20,8 @@ fn every_view_can_be_used_by_everybody() {
     let started = daemon.post("/api/agent/runs", &question).json();
     let greet = json!({ "skill_name": "greet", "input": { "name": "Ada" } });
     let greeted = daemon.post("/api/agent/runs?wait=true", &greet).json();
+    let trap = json!({ "skill_name": "probe", "input": { "verb": "nodes", "names": [1] } });
+    let failed = daemon.post("/api/agent/runs?wait=true", &trap).json();
     let launch = json!({
         "agent_profile_id": "probe-agent",
         "prompt": "echo Good day\nplan\nreason slowly\nwindow 10 100\ntool missing {}\npermission Delete 3 letters?",
@@ -35,6 +37,7 @@ fn every_view_can_be_used_by_everybody() {
         text(&started["run_id"]),
         text(&greeted["run_id"]),
         text(&execution["id"]),
+        text(&failed["run_id"]),
     ];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Script::start("accessible.mjs", &daemon, &arguments).run_alone();

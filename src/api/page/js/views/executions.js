@@ -115,12 +115,7 @@ function executionReader(app, draw) {
     const found = first.executions;
     const isSame = found.every(({ id }, place) => executions[place]?.id === id);
     if (!isWhole && isSame && executions.length > found.length) return [...found, ...executions.slice(found.length)];
-    let cursor = first.next_cursor ?? null;
-    for (let page = 1; page < pages && cursor !== null; page += 1) {
-      const next = await pageOf(app, wanted, cursor, signal);
-      found.push(...next.executions);
-      cursor = next.next_cursor ?? null;
-    }
+    const cursor = await append(found, first.next_cursor ?? null, pages - 1, (after) => pageOf(app, wanted, after, signal));
     hasMore = cursor !== null;
     return found;
   }
@@ -152,6 +147,17 @@ function executionReader(app, draw) {
       clearTimeout(settling);
     },
   };
+}
+
+/** Appends so many pages to those that were found; gives where the next one begins, or `null`. */
+async function append(found, cursor, pages, read) {
+  let after = cursor;
+  for (let page = 0; page < pages && after !== null; page += 1) {
+    const next = await read(after);
+    found.push(...next.executions);
+    after = next.next_cursor ?? null;
+  }
+  return after;
 }
 
 function emptyWords({ status, session }) {
