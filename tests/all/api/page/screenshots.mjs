@@ -55,7 +55,7 @@ await scenario(async (page) => {
   await page.open(`${base}/`);
   const { ended, execution } = await fill(page);
   const pictures = [
-    ['runs', '#/runs', `document.querySelectorAll('[role=treeitem]').length > 5`],
+    ['runs', '#/runs', `document.querySelectorAll('.chip.waiting').length === 2`],
     ['waterfall', `#/runs/${ended}`, `document.querySelectorAll('[role=treeitem]').length > 6`],
     ['approval', '#/approvals', `document.querySelectorAll('.answer').length === 2`],
     ['chat', `#/executions/${execution}`, `document.querySelectorAll('.permission').length === 1`],
