@@ -4,6 +4,8 @@ import { Timeline } from './timeline.js';
 
 /** Milliseconds between two looks at one that goes on: a stream of its own for each would take the browser's connections. */
 const LOOK_MS = 1_000;
+/** The same of one that is suspended or interrupted. */
+const PAUSED_LOOK_MS = 3_000;
 /** The same after looks that failed; doubled each time up to it. Protects the daemon. */
 const LOOK_MS_MAX = 30_000;
 /** Runs that are shown at once. Protects the page and the daemon. */
@@ -32,6 +34,8 @@ export class ChildRuns {
   of(runId) {
     return this.#children.get(runId)?.line ?? null;
   }
+
+  get size() { return this.#children.size; }
 
   has(runId) {
     return this.#children.has(runId);
@@ -65,6 +69,10 @@ export class ChildRuns {
   }
 
   async #look(runId, child) {
+    if (document.hidden) {
+      child.timer = setTimeout(() => this.#look(runId, child), LOOK_MS);
+      return;
+    }
     try {
       await this.#read(runId, child);
       child.waitMs = LOOK_MS;
@@ -76,7 +84,10 @@ export class ChildRuns {
     if (this.#isClosed) return;
     this.#changed();
     const status = child.line.completed?.payload.status;
-    if (!FINAL.has(status) && !child.line.isFull) child.timer = setTimeout(() => this.#look(runId, child), child.waitMs);
+    if (FINAL.has(status) || child.line.isFull) return;
+    // Nobody works on one that is paused.
+    if (status !== undefined) child.waitMs = Math.max(child.waitMs, PAUSED_LOOK_MS);
+    child.timer = setTimeout(() => this.#look(runId, child), child.waitMs);
   }
 
   /** What is new on record, page by page. */

@@ -3,14 +3,21 @@
 import { now } from './clock.js';
 
 const UNKNOWN = '–';
+/** US dollars below which it is only said that it is less. */
+const LEAST_DOLLARS = 0.00001;
+
+/** Three digits of a number below a thousand, and none of an exponent. */
+function three(number) {
+  return number >= 999.5 ? String(Math.round(number)) : number.toPrecision(3);
+}
 
 /** A number of microseconds, with the unit that fits. */
 export function duration(micros) {
   if (micros === null || micros === undefined || Number.isNaN(micros)) return UNKNOWN;
   if (micros < 1_000) return `${Math.round(micros)} µs`;
-  if (micros < 1_000_000) return `${(micros / 1_000).toPrecision(3)} ms`;
+  if (micros < 1_000_000) return `${three(micros / 1_000)} ms`;
   const seconds = micros / 1_000_000;
-  if (seconds < 60) return `${seconds.toPrecision(3)} s`;
+  if (seconds < 60) return `${three(seconds)} s`;
   const whole = Math.floor(seconds);
   const two = (first, firstUnit, second, secondUnit) => `${first} ${firstUnit}${second ? ` ${second} ${secondUnit}` : ''}`;
   if (whole < 3_600) return two(Math.floor(whole / 60), 'min', whole % 60, 's');
@@ -28,7 +35,7 @@ export function bytes(count) {
     value /= 1_024;
     unit += 1;
   }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${units[unit]}`;
+  return `${unit === 0 ? value : three(value)} ${units[unit]}`;
 }
 
 /** A whole number with separators. */
@@ -43,6 +50,7 @@ export function count(number) {
 export function cost(dollars) {
   if (dollars === null || dollars === undefined) return UNKNOWN;
   if (dollars === 0) return '$0';
+  if (dollars < LEAST_DOLLARS) return `< $${LEAST_DOLLARS}`;
   return `$${dollars < 0.01 ? dollars.toPrecision(2) : dollars.toFixed(2)}`;
 }
 

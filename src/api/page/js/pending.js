@@ -16,8 +16,11 @@ export function createPending(api, hub, fail) {
 
   function refresh() {
     again = Boolean(looking);
-    // That the daemon does not answer, the header says as long as it is so.
-    looking ??= look().catch((error) => { if (error.status !== 0) fail(error); }).finally(() => {
+    // That the daemon does not answer, or wants a token, the notice says as long as it is so.
+    looking ??= look().catch((error) => {
+      if (![0, 401].includes(error.status)) fail(error);
+      if (!state.isKnown) for (const listener of listeners) listener({ ...state, error });
+    }).finally(() => {
       looking = null;
       if (again) refresh();
     });

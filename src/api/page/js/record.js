@@ -6,6 +6,8 @@ import * as format from './format.js';
 
 /** Events up to which a ledger without large values is verified without being asked. Protects the disk of the daemon. */
 const CHECKED_EVENTS_MAX = 10_000;
+/** Milliseconds until an explanation that could not be had is asked for again. Protects the daemon. */
+const AGAIN_MS = 5_000;
 /** What the daemon says of a ledger that is as it should be. */
 const GOOD = new Set(['ok', 'running', 'unchained']);
 const REPLAYED = {
@@ -14,31 +16,29 @@ const REPLAYED = {
   diverged: 'The skill does something else now.',
 };
 
-/** What is asked of the run at `path`; `changed()` is called when an explanation has come. */
-export function createRecord(path, app, changed) {
+/** What is asked of the run at `path`; `changed()` is called when an explanation has come, `isShown()` says whether somebody looks. */
+export function createRecord(path, app, { changed, isShown }) {
   const verdict = h('p', { role: 'status', class: 'verdict' });
   const replayed = h('div', { role: 'status' });
+  const button = (name, work) => h('button', { type: 'button', onclick: ({ currentTarget }) => whileBusy(currentTarget, work) }, name);
   const record = {
     explanation: null,
     verification: h('div', null, verdict, button('Verify', verify)),
     replay: h('div', null, h('p', { class: 'dim' }, 'The skill is run again and told what is on record. Nothing is called, asked or written.'),
       replayed, button('Replay', replay)),
     ended,
+    goesOn,
   };
   let asked = null;
 
-  function button(name, work) {
-    const made = h('button', { type: 'button', onclick: () => whileBusy(made, work) }, name);
-    return made;
-  }
-
   async function verify() {
+    const version = asked;
     fill(verdict, 'Reading the ledger …');
     try {
       const found = await app.api.get(`${path}/verify`);
-      fill(verdict, verified(found));
+      if (asked === version) fill(verdict, verified(found));
     } catch (error) {
-      fill(verdict, `It cannot be checked: ${error.message}`);
+      if (asked === version) fill(verdict, `It cannot be checked: ${error.message}`);
     }
   }
 
@@ -59,15 +59,27 @@ export function createRecord(path, app, changed) {
     record.explanation = null;
     if (isQuick && events <= CHECKED_EVENTS_MAX) verify();
     else fill(verdict, 'It was not verified yet.');
-    if (isWell) return;
+    if (!isWell) await explain(version);
+  }
+
+  async function explain(version) {
     try {
       const explanation = await app.api.get(`${path}/explain`);
       if (asked !== version) return;
       record.explanation = explanation;
       changed();
-    } catch (error) {
-      app.fail(error);
+    } catch {
+      // The end that is on record is shown without; it is asked for again as long as somebody looks.
+      setTimeout(() => { if (asked === version && isShown()) explain(version); }, AGAIN_MS);
     }
+  }
+
+  /** What was said of its end is so no longer. */
+  function goesOn() {
+    if (asked === null) return;
+    asked = null;
+    record.explanation = null;
+    fill(verdict);
   }
 
   return record;

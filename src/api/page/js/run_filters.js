@@ -76,6 +76,7 @@ export function createRunFilters(app) {
 
   function changed() {
     clearTimeout(typing);
+    typing = null;
     const filters = { ...shown, status: status.value, skill: skill.value.trim(), since: since.value, q: search.value.trim() };
     app.go(fragmentOf(filters), { replace: true });
   }
@@ -103,7 +104,8 @@ export function createRunFilters(app) {
       choose(status, filters.status);
       choose(since, filters.since);
       for (const [field, value] of [[skill, filters.skill], [search, filters.q]]) {
-        if (field !== document.activeElement && field.value !== value) field.value = value;
+        // What is being typed is not in the address yet.
+        if (typing === null && field.value.trim() !== value) field.value = value;
       }
       parent.hidden = !filters.parent;
       fill(parent, filters.parent

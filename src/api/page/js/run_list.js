@@ -57,7 +57,7 @@ export class RunList {
     this.#changed = changed;
     this.#unsubscribe = app.hub.subscribe({
       on: (type, event) => this.#heard(type, event),
-      missed: () => this.#read(this.pages),
+      missed: () => this.#readAgain(),
     });
   }
 
@@ -215,6 +215,11 @@ export class RunList {
     }
   }
 
+  /** Reads as much as was read, or is being read. */
+  #readAgain() {
+    this.#read(Math.max(this.pages, this.#pagesWanted));
+  }
+
   /** Asks for a run of which an event tells too little. */
   #lookUp(id) {
     this.#unknown.add(id);
@@ -222,7 +227,7 @@ export class RunList {
       this.#lookingUp = null;
       const ids = [...this.#unknown];
       this.#unknown.clear();
-      if (ids.length > LOOK_UP_MAX) this.#read(this.pages);
+      if (ids.length > LOOK_UP_MAX) this.#readAgain();
       else for (const one of ids) this.#lookUpNow(one);
     }, LOOK_UP_MS);
   }

@@ -25,7 +25,7 @@ export function boundsInWords(kind, schema) {
     // It is shown and not tried: a pattern of a skill can take longer than the page lives.
     typeof schema.pattern === 'string' ? `pattern ${schema.pattern}` : '',
   ];
-  return [rangeInWords(kind, schema), ...also].filter((part) => part !== '').join(', ');
+  return [rangeInWords(kind, schema), ...exclusiveOf(kind, schema).map(({ words }) => words), ...also].filter((part) => part !== '').join(', ');
 }
 
 /**
@@ -40,6 +40,8 @@ export function unmetBounds(kind, schema, value) {
   const { least, most } = limitsOf(kind, schema);
   const size = sizeOf(value);
   const isMet = (least === null || compare(size, least) >= 0) && (most === null || compare(size, most) <= 0);
+  const missed = exclusiveOf(kind, schema).find(({ isKept }) => !isKept(value));
+  if (isMet && missed) return `${missed.words} is expected`;
   return isMet ? null : `${rangeInWords(kind, schema)} ${takesOne(kind, least, most) ? 'is' : 'are'} expected`;
 }
 
@@ -57,6 +59,18 @@ function rangeInWords(kind, schema) {
 /** Whether the last number that is named is one, of what is counted. Numbers themselves are always one. */
 function takesOne(kind, least, most) {
   return BOUNDS[kind].units === null || (most ?? least) === 1;
+}
+
+/** Bounds of a number that are themselves left out, in words, with whether a number keeps to them. */
+const EXCLUSIVE = [
+  ['exclusiveMinimum', 'more than', (order) => order > 0],
+  ['exclusiveMaximum', 'less than', (order) => order < 0],
+];
+
+function exclusiveOf(kind, schema) {
+  if (kind !== 'number' && kind !== 'integer') return [];
+  return EXCLUSIVE.filter(([name]) => Object.hasOwn(schema, name) && (typeof schema[name] === 'number' || isRaw(schema[name])))
+    .map(([name, words, keeps]) => ({ words: `${words} ${spelled(schema[name])}`, isKept: (value) => keeps(compare(value, schema[name])) }));
 }
 
 function limitsOf(kind, schema) {

@@ -42,6 +42,11 @@ assert.equal(unmetBounds('string', { minLength: 2 }, '\u{1f600}'), 'at least 2 c
 assert.equal(unmetBounds('string', { maxLength: 1 }, '\u{1f600}'), null);
 assert.equal(unmetBounds('array', { minItems: 1 }, []), 'at least 1 entry is expected');
 assert.equal(unmetBounds('number', { minimum: 0, maximum: 1 }, 1.5), '0 to 1 is expected');
+// Bounds that are themselves left out.
+const open = { exclusiveMinimum: 0, exclusiveMaximum: 1 };
+assert.equal(boundsInWords('number', open), 'more than 0, less than 1');
+assert.deepEqual([0, 0.5, 1].map((value) => unmetBounds('number', open, value)), ['more than 0 is expected', null, 'less than 1 is expected']);
+assert.equal(boundsInWords('string', open), '');
 // A pattern is the daemon's to try.
 assert.equal(unmetBounds('string', { pattern: '^(a+)+$' }, 'a'.repeat(100) + '!'), null);
 // Numbers that JavaScript cannot hold are compared by their digits.

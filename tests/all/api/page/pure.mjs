@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { learn, now as daemonNow } from '../../../../src/api/page/js/clock.js';
 import { cutAt, stretchesOf, visible } from '../../../../src/api/page/js/dom.js';
-import { ago, duration } from '../../../../src/api/page/js/format.js';
+import { ago, bytes, cost, duration } from '../../../../src/api/page/js/format.js';
 import { buckets, parseMetrics, quantile, rise, sum } from '../../../../src/api/page/js/metrics.js';
 import { siblingsOf } from '../../../../src/api/page/js/rows.js';
 import { filtersOf, fits, fragmentOf, isFound } from '../../../../src/api/page/js/run_filters.js';
@@ -162,3 +162,8 @@ assert.deepEqual(form(schema, { verb: 'send', to: 'me', words: [1] }).read(), { 
 // A schema that grows by itself has an end.
 const grows = { type: 'object', properties: Object.fromEntries([...'abcdefghijklmnopqrstuvwxyz'].map((name) => [name, { $ref: '#' }])) };
 assert.ok(form(grows).element.size < 5_000);
+
+// No figure has an exponent.
+assert.deepEqual([999.6, 999_600, 59_999_000].map(duration), ['1000 µs', '1000 ms', '60.0 s']);
+assert.deepEqual([1_023, 1_024, 1_040_000].map(bytes), ['1023 B', '1.00 KiB', '1016 KiB']);
+assert.deepEqual([0, 0.0000001, 0.0002, 1.5].map(cost), ['$0', '< $0.00001', '$0.00020', '$1.50']);

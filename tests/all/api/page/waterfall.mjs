@@ -44,6 +44,8 @@ await scenario(async (page) => {
   await page.click('button', 'Resume');
   await page.click('dialog button', 'Resume');
   await page.until(`${CHIP} === 'running'`);
+  // What was said of its end holds no longer.
+  await page.until(`document.querySelector('.why-ended') === null`);
   await page.click('button', 'Cancel');
   // A question is about what is in sight.
   await page.eval('history.back()');

@@ -12,6 +12,8 @@ const PAGES_MAX = 20;
 const LOOK_INTERVAL_MS = 5_000;
 /** Milliseconds within which several events make one look. Protects the daemon. */
 const SETTLE_MS = 300;
+/** Characters of why the list cannot be read. */
+const NOTE_CHARS_MAX = 300;
 /** Characters of a session's name in a row. */
 const SESSION_CHARS_MAX = 40;
 const STATUSES = ['pending', 'starting', 'ready', 'running', 'completed', 'failed', 'stopped'];
@@ -58,13 +60,14 @@ function executionTable(app) {
   const body = h('tbody', {});
   const more = h('button', { type: 'button', class: 'quiet', hidden: true, onclick: () => reader.more() }, 'Show more');
   const note = h('p', { hidden: true });
-  const reader = executionReader(app, (executions, { hasMore, isFull, wanted }) => {
+  const reader = executionReader(app, (executions, { hasMore, isFull, wanted, error = null }) => {
     const focused = document.activeElement?.closest?.('tr')?.dataset.id;
     body.replaceChildren(...executions.map((execution) => row(app, execution)));
     if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
     more.hidden = !hasMore || isFull;
-    note.hidden = executions.length > 0 && !(hasMore && isFull);
-    note.textContent = executions.length > 0 ? `Only the newest ${executions.length} are shown. Filters find others.` : emptyWords(wanted);
+    note.hidden = executions.length > 0 && !(hasMore && isFull) && error === null;
+    note.textContent = error !== null ? `Executions cannot be read: ${line(error.message, NOTE_CHARS_MAX)}`
+      : executions.length > 0 ? `Only the newest ${executions.length} are shown. Filters find others.` : emptyWords(wanted);
   });
   return {
     ...reader,
@@ -101,7 +104,7 @@ function executionReader(app, draw) {
       }
     })().catch((error) => {
       isStale = true;
-      app.fail(error);
+      if (error.name !== 'AbortError') draw(executions, { hasMore, isFull: pages >= PAGES_MAX, wanted, error });
     }).finally(() => {
       looking = null;
       if (isAsked) look();
@@ -109,12 +112,13 @@ function executionReader(app, draw) {
   }
 
   async function read(signal) {
+    if (!isStatus(wanted.status)) throw new Error(`there is no status “${line(wanted.status, SESSION_CHARS_MAX)}”`);
     const isWhole = isStale;
     isStale = false;
     const first = await pageOf(app, wanted, null, signal);
     const found = first.executions;
     const isSame = found.every(({ id }, place) => executions[place]?.id === id);
-    if (!isWhole && isSame && executions.length > found.length) return [...found, ...executions.slice(found.length)];
+    if (!isWhole && isSame && first.next_cursor && executions.length > found.length) return [...found, ...executions.slice(found.length)];
     const cursor = await append(found, first.next_cursor ?? null, pages - 1, (after) => pageOf(app, wanted, after, signal));
     hasMore = cursor !== null;
     return found;
@@ -158,6 +162,10 @@ async function append(found, cursor, pages, read) {
     after = next.next_cursor ?? null;
   }
   return after;
+}
+
+function isStatus(status) {
+  return status === '' || STATUSES.includes(status);
 }
 
 function emptyWords({ status, session }) {

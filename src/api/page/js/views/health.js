@@ -76,7 +76,10 @@ function failureInWords(error) {
 }
 
 function remember(samples) {
-  const before = looks.at(-1)?.samples ?? null;
+  const atMs = performance.now();
+  // What happened while nobody looked happened in no five seconds that are shown.
+  const isNext = looks.length > 0 && atMs - looks.at(-1).atMs < 2 * LOOK_INTERVAL_MS;
+  const before = isNext ? looks.at(-1).samples : null;
   const since = (name, wanted) => (before === null ? null : rise(sum(samples, name, wanted), sum(before, name, wanted)));
   const shares = (name) => {
     const counted = buckets(samples, before, name);
@@ -84,6 +87,7 @@ function remember(samples) {
   };
   looks.push({
     samples,
+    atMs,
     going: sum(samples, 'runs_going_on'),
     queued: sum(samples, 'runs_queued'),
     suspended: sum(samples, 'runs_suspended'),

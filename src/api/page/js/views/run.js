@@ -20,6 +20,11 @@ const FINAL = new Set(['ok', 'error', 'cancelled']);
 /** Keys that move in the waterfall, wherever the focus is. */
 const KEYS = new Set(['j', 'k', 'Enter']);
 
+/** What a press becomes a click on. */
+const PRESSABLE = 'button, a, summary, label, input, [role=treeitem]';
+/** What ends a press, or takes it elsewhere. */
+const RELEASES = ['pointerup', 'pointercancel', 'blur'];
+
 export default {
   title: ({ id }) => `Run ${id?.slice(-8) ?? ''}`,
 
@@ -44,7 +49,8 @@ class RunView {
   #isPressed = false;
   /** What was opened, as a row of the waterfall. */
   #opened = null;
-  /** Questions of it, and of the runs inside it, that wait. */
+  /** Questions of all runs that wait, and how many of them are of this one and of those inside it. */
+  #approvals = [];
   #waiting = 0;
   #closeStream = () => {};
   #versions = { head: '', cards: '', opened: '' };
@@ -61,11 +67,14 @@ class RunView {
     const touch = () => { this.#isDirty = true; };
     this.touch = touch;
     this.children = new ChildRuns({ api: app.api, fail: app.fail, changed: touch });
-    this.record = createRecord(this.#path, app, touch);
+    this.record = createRecord(this.#path, app, { changed: touch, isShown: () => this.#isMounted });
     this.actions = runActions(id, app, { isShown: () => this.#isMounted, goesOn: () => this.#watch() });
     this.waterfall = new Waterfall({
       open: (item) => this.#open(item),
-      unfolded: (childId) => this.children.show(childId),
+      unfolded: (childId) => {
+        this.children.show(childId);
+        this.#ask(this.#approvals);
+      },
       changed: () => { touch(); this.#draw(); },
     });
     this.head = h('div', { class: 'run-head' });
@@ -81,11 +90,11 @@ class RunView {
       h('aside', { class: 'side', 'aria-label': 'About the run' }, this.detail, this.about)));
     this.pressed = (event) => this.#press(event);
     document.addEventListener('keydown', this.pressed);
-    this.down = () => { this.#isPressed = true; };
+    this.down = ({ button, target }) => { this.#isPressed = button === 0 && target.closest(PRESSABLE) !== null; };
     // The click comes after it.
     this.up = () => setTimeout(() => { this.#isPressed = false; });
     root.addEventListener('pointerdown', this.down);
-    for (const type of ['pointerup', 'pointercancel']) window.addEventListener(type, this.up);
+    for (const type of RELEASES) window.addEventListener(type, this.up);
     this.forget = app.pending.subscribe(({ approvals }) => this.#ask(approvals));
     this.#timers.push(setInterval(() => this.#draw(), DRAW_MS));
     this.#summarize();
@@ -100,7 +109,7 @@ class RunView {
     clearTimeout(this.#later);
     document.removeEventListener('keydown', this.pressed);
     this.#root.removeEventListener('pointerdown', this.down);
-    for (const type of ['pointerup', 'pointercancel']) window.removeEventListener(type, this.up);
+    for (const type of RELEASES) window.removeEventListener(type, this.up);
     this.#closeStream();
     this.forget();
     this.answers.close();
@@ -180,9 +189,12 @@ class RunView {
     // What is drawn anew under a press would never be clicked.
     if (!this.#isMounted || this.#isPressed || !this.#isDirty && (this.#isOver && !this.#isWaiting() || document.hidden)) return;
     const at = now() * MICROS_PER_MS;
+    if (!this.#isKnown()) return this.#app.dom.fill(this.head, this.#app.h('h1', { tabindex: '-1' }, 'Run'), this.#app.h('p', { class: 'dim' }, 'Reading …'));
     if (!this.#isDirty) return this.waterfall.move(at);
     this.#isDirty = false;
+    const known = this.children.size;
     this.children.showSome(this.#line.calls);
+    if (this.children.size > known) this.#ask(this.#approvals);
     this.waterfall.show({ line: this.#line, childOf: (childId) => this.children.of(childId), isOver: this.#isOver, now: at });
     this.#drawHead();
     this.#drawCards();
@@ -190,14 +202,26 @@ class RunView {
     return undefined;
   }
 
+  /** Whether anything was read of it. */
+  #isKnown() {
+    return this.#row !== null || this.#line.events > 0 || this.#line.damaged > 0;
+  }
+
   #isWaiting() {
     return this.#line.completed?.payload.status === 'suspended';
   }
 
+  /** Opens what a person chose. */
   #open(item) {
     this.#opened = item;
-    this.#versions.opened = this.#versionOf(item);
     this.waterfall.select(item.key);
+    this.#fillDetail(item);
+    this.#app.say(`Details of ${item.span.label || item.span.kind}`);
+    if (matchMedia('(max-width: 1000px)').matches) this.detail.scrollIntoView({ block: 'start' });
+  }
+
+  #fillDetail(item) {
+    this.#versions.opened = this.#versionOf(item);
     const isOwn = item.line === this.#line;
     this.#app.dom.fill(this.detail, spanCard(item, this.#app, {
       isOwn,
@@ -205,8 +229,6 @@ class RunView {
       zoom: item.span.isPoint ? null : () => this.waterfall.zoom(item.span),
       resume: isOwn && !this.#isExecution() ? (point) => this.actions.resumeFrom(point) : null,
     }));
-    this.#app.say(`Details of ${item.span.label || item.span.kind}`);
-    if (matchMedia('(max-width: 1000px)').matches) this.detail.scrollIntoView({ block: 'start' });
   }
 
   #close() {
@@ -221,7 +243,7 @@ class RunView {
 
   #drawOpened() {
     if (this.#opened === null || this.detail.contains(document.activeElement)) return;
-    if (this.#versionOf(this.#opened) !== this.#versions.opened) this.#open(this.#opened);
+    if (this.#versionOf(this.#opened) !== this.#versions.opened) this.#fillDetail(this.#opened);
   }
 
   #isExecution() {
@@ -246,8 +268,12 @@ class RunView {
     const line = this.#line;
     const started = line.started?.payload;
     const end = line.completed?.payload;
-    const status = this.#row?.corruption ? 'corrupt' : this.#waiting > 0 ? 'waiting' : end?.status ?? this.#row?.status ?? 'running';
-    if (this.#row && (end || this.#isOver)) {
+    const recorded = end?.status ?? this.#row?.status ?? 'running';
+    // One that was interrupted waits for nobody before it is resumed.
+    const isAsking = this.#waiting > 0 && ['running', 'suspended'].includes(recorded);
+    const status = this.#row?.corruption ? 'corrupt' : isAsking ? 'waiting' : recorded;
+    if (!end && !this.#isOver) this.record.goesOn();
+    else if (this.#row) {
       this.record.ended(`${line.completed?.seq}/${line.attempts.length}/${this.#isOver}`,
         { isWell: end?.status === 'ok', isQuick: !line.hasLarge, events: this.#row.head.seq });
     }
@@ -295,6 +321,7 @@ class RunView {
   }
 
   #ask(approvals) {
+    this.#approvals = approvals;
     this.#waiting = this.answers.show(approvals);
     this.touch();
   }

@@ -73,7 +73,8 @@ function nameOf({ run, depth, children, isOpen }, toggle) {
 /** The row of a run, whose question waits if `isWaiting`; `toggle(id)` folds and unfolds what is below it. */
 function rowOf(item, isWaiting, toggle) {
   const { run, depth, children, isOpen } = item;
-  const status = isWaiting ? 'waiting' : run.status;
+  // One that was interrupted waits for nobody before it is resumed.
+  const status = isWaiting && ['running', 'suspended'].includes(run.status) ? 'waiting' : run.status;
   const took = elapsed(run);
   const began = format.ago(run.started_at);
   const cost = typeof run.cost_usd === 'number' ? format.cost(run.cost_usd) : '';
@@ -112,8 +113,11 @@ function createFoot(list) {
       set(words, rows > 0 ? `${said}${next}` : said);
       const unread = rows > 0 ? 'Older runs' : 'The runs';
       set(failure, list.error ? `${unread} cannot be read: ${line(list.error.message, WHY_TITLE_CHARS_MAX)}.` : '');
-      again.hidden = !list.error || list.error.status === 401;
-      older.hidden = !list.isSearchPaused;
+      for (const [button, isThere] of [[again, list.error && list.error.status !== 401], [older, list.isSearchPaused]]) {
+        // What is hidden has no focus; the list has it then.
+        if (!isThere && button === document.activeElement) button.closest('main').querySelector('[role=tree], #f-q').focus();
+        button.hidden = !isThere;
+      }
       help.hidden = rows === 0;
       return said;
     },
