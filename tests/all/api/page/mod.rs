@@ -110,6 +110,8 @@ impl Script {
                 let status = self.child.wait().unwrap();
                 let stderr = fs::read_to_string(self.folder.path().join("stderr")).unwrap();
                 assert!(status.success() && asked == "done", "{status}: {stderr}");
+                // What it measured is seen with `--nocapture`.
+                eprint!("{stderr}");
                 return;
             }
             let answer = answer(asked);
