@@ -3,6 +3,7 @@
 
 mod conversation;
 mod hostile;
+mod named;
 mod record;
 mod runs;
 mod views;

@@ -147,9 +147,9 @@ function set(byKey) {
   return Object.values(byKey).filter(({ source }) => source !== 'default').length;
 }
 
-/** A limit in the unit with which its key ends. One that a double cannot hold comes as it is spelled. */
-function limitValue(format, key, spelled) {
-  const value = typeof spelled === 'number' ? spelled : Number(spelled.rawJSON);
+/** A limit in the unit with which its key ends. One that a double cannot hold stays as it is spelled. */
+function limitValue(format, key, value) {
+  if (typeof value !== 'number') return format.count(value);
   if (key.endsWith('_ms')) return format.duration(value * 1_000);
   if (/bytes(_max)?$/.test(key)) return format.bytes(value);
   return format.count(value);
