@@ -10,7 +10,7 @@ const TOKEN_KEY = 'skillrun.token';
 const EXACT_DIGITS = 15;
 
 /** What the daemon answered in place of what was asked for. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.title || `the daemon answered ${status}`);
     this.name = 'ApiError';

@@ -25,7 +25,7 @@ const WHY_TITLE_CHARS_MAX = 300;
 let left = null;
 
 /** Runs as rows: newest first, children below whoever asked for them. */
-export function treeOf(runs, closed) {
+function treeOf(runs, closed) {
   const there = new Set(runs.map((run) => run.run_id));
   const below = new Map();
   const tops = [];
